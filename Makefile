@@ -1,0 +1,37 @@
+# make test    set up .venv and run the tests          make check   linting, formatting, types
+# make demo    evaluate the bundled base, offline      make test-slow  real models and data ($NEARER_SHARED, minutes)
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: setup test test-slow check format demo clean
+
+setup: $(READY)
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --upgrade pip
+	$(BIN)/pip install --quiet --constraint constraints.txt torch
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+test: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2
+
+test-slow: $(READY)
+	$(BIN)/pytest -m slow
+
+check: $(READY)
+	$(BIN)/ruff check src tests
+	$(BIN)/ruff format --check src tests
+	$(BIN)/mypy
+
+format: $(READY)
+	$(BIN)/ruff check --fix src tests
+	$(BIN)/ruff format src tests
+
+demo: $(READY)
+	$(BIN)/nearer evaluate wiki-mini --pooling mean --tasks everyday
+
+clean:
+	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,68 @@
+"""nearer: turn unlabelled sentences into a sentence encoder that ranks.
+
+    import nearer
+
+    encoder = nearer.Encoder.load("all-MiniLM-L6-v2")
+    encoder.rank("a man is eating", ["someone has lunch", "it rains"])
+    nearer.evaluate(encoder, ["sts"], data="data/senteval").average
+
+Names are loaded when they are first used, so `import nearer` costs nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from nearer.encoder import Encoder, EncoderSettings, Ranked
+    from nearer.errors import InputError, ModelError, NearerError, SettingError
+    from nearer.evaluation import Results, evaluate
+    from nearer.text import Pair, RankingList, Triplet, read_pairs, read_ranking_lists, read_sentences, read_triplets
+
+_HOMES = {
+    "nearer.encoder": ("Encoder", "EncoderSettings", "Ranked"),
+    "nearer.errors": ("InputError", "ModelError", "NearerError", "SettingError"),
+    "nearer.evaluation": ("Results", "evaluate"),
+    "nearer.text": (
+        "Pair",
+        "RankingList",
+        "Triplet",
+        "read_pairs",
+        "read_ranking_lists",
+        "read_sentences",
+        "read_triplets",
+    ),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "Encoder",
+    "EncoderSettings",
+    "InputError",
+    "ModelError",
+    "NearerError",
+    "Pair",
+    "Ranked",
+    "RankingList",
+    "Results",
+    "SettingError",
+    "Triplet",
+    "evaluate",
+    "read_pairs",
+    "read_ranking_lists",
+    "read_sentences",
+    "read_triplets",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME_OF:
+        return getattr(importlib.import_module(_HOME_OF[name]), name)
+    raise AttributeError(f"module 'nearer' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

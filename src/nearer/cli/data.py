@@ -1,0 +1,122 @@
+"""Commands about data: look into a file, check a data folder, fetch the STS sets, tokenise a corpus."""
+
+from __future__ import annotations
+
+import itertools
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from nearer.cli import options
+from nearer.cli.output import say, show_report, show_table
+from nearer.errors import InputError, NearerError
+from nearer.text.reading import MAX_CHARACTERS, Reading, ReadOptions
+from nearer.text.shapes import SHAPES
+
+app = typer.Typer(no_args_is_help=True, help="Read, check and fetch data.")
+
+
+class Kind(StrEnum):
+    sentences = "sentences"
+    pairs = "pairs"
+    triplets = "triplets"
+    lists = "lists"
+
+
+@app.command("read")
+def read(
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="txt, csv, tsv, jsonl, parquet (.gz .xz .zst), hf:NAME, -.")
+    ],
+    kind: Annotated[Kind, typer.Option("--as", help="What a record is.")] = Kind.sentences,
+    columns: options.Columns = None,
+    encoding: options.Encoding = "utf-8",
+    max_characters: options.MaxCharacters = MAX_CHARACTERS,
+    show: Annotated[int, typer.Option(min=0, help="Print so many records.")] = 3,
+) -> None:
+    """Read a file to the end and account for every record: what is kept, what is not, and where."""
+    reading: Reading[object] = Reading(
+        file, SHAPES[kind.value], ReadOptions(**options.read_options(columns, encoding, max_characters))
+    )
+    records = reading.located()
+    for line, record in itertools.islice(records, show):
+        print(f"{line}\t{record}")
+    for _ in records:
+        pass
+    say(str(reading.report))
+    if not reading.report.kept:
+        raise InputError(f"{file}: nothing in it could be used.")
+
+
+@app.command("tokenize")
+def tokenize(
+    model: options.Model,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="The corpus.")],
+    kind: Annotated[Kind, typer.Option("--as", help="What a record is.")] = Kind.sentences,
+    max_length: Annotated[int, typer.Option(min=3, help="Cut sentences at so many tokens.")] = 32,
+    columns: options.Columns = None,
+    encoding: options.Encoding = "utf-8",
+    max_characters: options.MaxCharacters = MAX_CHARACTERS,
+) -> None:
+    """Tokenise a corpus into the token store, where training finds it again."""
+    from nearer.encoder.backbone import load_tokenizer
+    from nearer.encoder.sources import model_folder
+    from nearer.text.token_store import open_store
+
+    reading: Reading[object] = Reading(
+        file, SHAPES[kind.value], ReadOptions(**options.read_options(columns, encoding, max_characters))
+    )
+    store = open_store(reading, load_tokenizer(model_folder(model)), max_length=max_length, progress=True)
+    show_report(reading.report)
+    mean = len(store.tokens) / store.sentences
+    say(f"{store.folder}: {len(store):,} records, {store.sentences:,} sentences, {mean:.1f} tokens each")
+
+
+@app.command("check")
+def check(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A data folder.")],
+) -> None:
+    """Show which STS sets a folder holds, and whether their pairs are all there."""
+    from nearer.evaluation.sts_data import load_sts
+    from nearer.evaluation.sts_fetch import verify
+    from nearer.evaluation.sts_sets import TASKS
+
+    table = Table(title=str(folder), title_justify="left")
+    for column in ("task", "layout", "pairs", "state"):
+        table.add_column(column)
+    found = 0
+    for name, (set_name, split) in TASKS.items():
+        try:
+            [task] = load_sts([name], folder)
+        except NearerError as error:
+            if not folder.is_dir():
+                raise
+            table.add_row(name, "", "", str(error).splitlines()[0].removeprefix(f"{folder}/"))
+            continue
+        found += 1
+        fetched = folder / f"{set_name}.{split}.jsonl"
+        changed = task.layout == "flat" and not verify(fetched)
+        table.add_row(
+            name, task.layout, f"{len(task.pairs):,}", "changed since it was fetched" if changed else "complete"
+        )
+    show_table(table)
+    if not found:
+        raise InputError(f"{folder}: holds none of the STS sets.")
+
+
+@app.command("get")
+def get(
+    what: Annotated[str, typer.Argument(metavar="SET", help="sts")],
+    out: Annotated[Path, typer.Option(help="Folder to put the files in.")] = Path("data/sts"),
+    mirror: Annotated[Path | None, typer.Option(help="Take the hub's data sets from copies in this folder.")] = None,
+) -> None:
+    """Fetch the STS sets from the Hugging Face hub (pinned revisions, counts and checksums verified)."""
+    from nearer.evaluation.sts_fetch import fetch_sts
+
+    if what != "sts":
+        raise InputError(f"{what}: not a data set that can be fetched; 'sts' is.")
+    fetch_sts(out, mirror=mirror, report=say)
+    say(f"ready: nearer evaluate MODEL --tasks sts12,sts13,sts14,sts15,sts16,stsb,sick-r-all --data {out}")

@@ -1,0 +1,158 @@
+"""Commands that use a model: evaluate, encode, similarity, rank."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from nearer.cli import options
+from nearer.cli.output import say, show_report, show_table
+from nearer.text.reading import MAX_CHARACTERS
+
+
+def evaluate(
+    model: options.Model,
+    tasks: Annotated[
+        str,
+        typer.Option(help="Comma-separated: sts (the seven), sts12 … stsb-dev, sick-r, everyday (bundled), or files."),
+    ] = "sts",
+    data: Annotated[Path | None, typer.Option(help="Folder of the STS sets (SentEval's layout or raw).")] = None,
+    pooling: options.Pooling = None,
+    max_length: options.MaxLength = None,
+    text_normalisation: options.Normalisation = None,
+    pooler_as_head: options.PoolerAsHead = False,
+    aggregation: Annotated[str, typer.Option(help="all, mean or wmean over a year's subsets.")] = "all",
+    correlation: Annotated[str, typer.Option(help="spearman or pearson.")] = "spearman",
+    json_file: Annotated[
+        Path | None, typer.Option("--json", help="Write scores and protocol; '-' prints them.")
+    ] = None,
+    batch_size: options.BatchSize = 64,
+    device: options.Device = None,
+    trust_remote_code: options.RemoteCode = False,
+) -> None:
+    """Score a model on STS tasks, or on any file with two sentences and a score."""
+    from nearer.evaluation import evaluate as run
+    from nearer.evaluation import load_tasks
+
+    # the data first: a wrong path should not cost the loading of a model
+    loaded = load_tasks([name.strip() for name in tasks.split(",") if name.strip()], data)
+    for task in loaded:
+        if task.report:
+            show_report(task.report)
+    encoder = _load(model, pooling, max_length, text_normalisation, pooler_as_head, device, trust_remote_code)
+    results = run(
+        encoder, loaded, aggregation=aggregation, correlation=correlation, batch_size=batch_size, progress=True
+    )
+    if json_file is not None and str(json_file) == "-":
+        print(json.dumps(results.to_dict(), indent=2, ensure_ascii=False))
+        return
+    show_table(results.table())
+    if json_file is not None:
+        results.write_json(json_file)
+        say(f"scores and protocol: {json_file}")
+
+
+def encode(
+    model: options.Model,
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="Sentences: txt, csv, tsv, jsonl, parquet, hf:NAME; or -.")
+    ],
+    out: Annotated[Path, typer.Option(help="Where the vectors go (.npy).")],
+    pooling: options.Pooling = None,
+    max_length: options.MaxLength = None,
+    text_normalisation: options.Normalisation = None,
+    pooler_as_head: options.PoolerAsHead = False,
+    normalize: Annotated[bool | None, typer.Option(help="Vectors of length 1. Default: as the model says.")] = None,
+    columns: options.Columns = None,
+    encoding: options.Encoding = "utf-8",
+    max_characters: options.MaxCharacters = MAX_CHARACTERS,
+    batch_size: options.BatchSize = 64,
+    device: options.Device = None,
+    trust_remote_code: options.RemoteCode = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the output.")] = False,
+) -> None:
+    """Encode the sentences of a file into a NumPy file, one row each, with a description beside it."""
+    from nearer.encoder.files import encode_file
+    from nearer.text import read_sentences
+
+    reading = read_sentences(file, **options.read_options(columns, encoding, max_characters))
+    encoder = _load(model, pooling, max_length, text_normalisation, pooler_as_head, device, trust_remote_code)
+    written = encode_file(
+        encoder, reading, out, batch_size=batch_size, normalize=normalize, progress=True, overwrite=force
+    )
+    show_report(written.report)
+    say(f"{written.vectors}: {written.rows:,} × {written.dimension}, float32")
+    if written.lines:
+        say(f"{written.lines}: the line of each row, since lines were dropped")
+
+
+def similarity(
+    model: options.Model,
+    first: Annotated[str, typer.Argument(metavar="A", help="A sentence.")],
+    second: Annotated[str, typer.Argument(metavar="B", help="Another.")],
+    pooling: options.Pooling = None,
+    max_length: options.MaxLength = None,
+    text_normalisation: options.Normalisation = None,
+    pooler_as_head: options.PoolerAsHead = False,
+    device: options.Device = None,
+    trust_remote_code: options.RemoteCode = False,
+) -> None:
+    """Print the cosine similarity of two sentences."""
+    encoder = _load(model, pooling, max_length, text_normalisation, pooler_as_head, device, trust_remote_code)
+    print(f"{encoder.similarity(first, second):.4f}")
+
+
+def rank(
+    model: options.Model,
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="The sentence to compare with.")],
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="Candidates: txt, csv, tsv, jsonl, parquet, hf:NAME; or -.")
+    ],
+    top: Annotated[int | None, typer.Option(min=1, help="Show so many; default all.")] = None,
+    pooling: options.Pooling = None,
+    max_length: options.MaxLength = None,
+    text_normalisation: options.Normalisation = None,
+    pooler_as_head: options.PoolerAsHead = False,
+    columns: options.Columns = None,
+    encoding: options.Encoding = "utf-8",
+    max_characters: options.MaxCharacters = MAX_CHARACTERS,
+    device: options.Device = None,
+    trust_remote_code: options.RemoteCode = False,
+) -> None:
+    """Rank the sentences of a file by nearness to a query: similarity, line and sentence, tab-separated."""
+    from nearer.errors import InputError
+    from nearer.text import read_sentences
+
+    reading = read_sentences(file, **options.read_options(columns, encoding, max_characters))
+    located = list(reading.located())
+    show_report(reading.report)
+    if not located:
+        raise InputError(f"{file}: nothing in it could be used.")
+    encoder = _load(model, pooling, max_length, text_normalisation, pooler_as_head, device, trust_remote_code)
+    for ranked in encoder.rank(query, [sentence for _, sentence in located], top=top):
+        print(f"{ranked.score:.4f}\t{located[ranked.place][0]}\t{ranked.sentence}")
+
+
+def _load(
+    model: str,
+    pooling: str | None,
+    max_length: int | None,
+    text_normalisation: str | None,
+    pooler_as_head: bool,
+    device: str | None,
+    trust_remote_code: bool,
+) -> Any:
+    from nearer.encoder import Encoder
+
+    return Encoder.load(
+        model,
+        pooling=pooling,
+        max_length=max_length,
+        text_normalisation=text_normalisation,
+        pooler_as_head=pooler_as_head,
+        device=device,
+        trust_remote_code=trust_remote_code,
+    )

@@ -1,0 +1,39 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+Model = Annotated[str, typer.Argument(metavar="MODEL", help="A folder, the bundled 'wiki-mini', or a hub name.")]
+Pooling = Annotated[
+    str | None,
+    typer.Option(
+        help="cls, cls_before_head, mean, first_last_mean, embedding_last_mean, last_two_mean … "
+        "Needed for a plain checkpoint; replaces a model's own."
+    ),
+]
+MaxLength = Annotated[int | None, typer.Option(min=3, help="Cut sentences at so many tokens. Default: the model's.")]
+Normalisation = Annotated[
+    str | None, typer.Option("--text-normalisation", help="none, lowercase or full_stop. Default: the model's.")
+]
+PoolerAsHead = Annotated[
+    bool, typer.Option("--pooler-as-head", help="Use the checkpoint's pooling layer as head (published SimCSE models).")
+]
+Device = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 … Default: a GPU if there is one.")]
+RemoteCode = Annotated[bool, typer.Option("--trust-remote-code", help="Run code that comes with the model.")]
+BatchSize = Annotated[int, typer.Option(min=1, help="Sentences encoded at a time.")]
+Columns = Annotated[
+    str | None, typer.Option(help="Columns in order, by name or number from 0: 'sent0,sent1' or '5,6,4'.")
+]
+Encoding = Annotated[str, typer.Option(help="Text encoding of the file.")]
+MaxCharacters = Annotated[int, typer.Option(min=1, help="Longer texts are dropped and reported.")]
+
+
+def read_options(columns: str | None, encoding: str, max_characters: int) -> dict[str, Any]:
+    return {
+        "columns": None if columns is None else tuple(column.strip() for column in columns.split(",")),
+        "encoding": encoding,
+        "max_characters": max_characters,
+    }

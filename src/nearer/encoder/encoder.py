@@ -1,0 +1,227 @@
+"""The sentence encoder: a transformers backbone, a pooling, and a head that may be for training only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, overload
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from nearer.encoder.backbone import trailing_padding
+from nearer.encoder.encoding import encode_sentences
+from nearer.encoder.folder import load_parts, save_parts
+from nearer.encoder.pooling import needs_hidden_states, pool
+from nearer.encoder.projection import Dense, Projection, new_head
+from nearer.encoder.settings import EncoderSettings
+from nearer.encoder.sources import model_folder
+from nearer.errors import SettingError
+
+Vectors = NDArray[np.float32]
+
+
+class Ranked(NamedTuple):
+    """One candidate of a ranking: its place in the list that was given, and its similarity to the query."""
+
+    place: int
+    score: float
+    sentence: str
+
+
+class Encoder(nn.Module):
+    """Turns sentences into vectors whose cosine says how near they are in meaning.
+
+    Load one with `Encoder.load`; `encode`, `similarity` and `rank` use it; `save` writes a folder that
+    sentence-transformers reads too. As a module it maps token ids to vectors: in training mode the head, if
+    there is one, is always applied; at inference the pooling decides (`cls_before_head` leaves it out).
+    """
+
+    def __init__(
+        self,
+        backbone: nn.Module,
+        tokenizer: Any,
+        settings: EncoderSettings,
+        *,
+        head: Dense | None = None,
+        projections: Sequence[Projection] = (),
+        provenance: Mapping[str, Any] | None = None,
+        name: str = "",
+    ) -> None:
+        super().__init__()
+        self.backbone = backbone
+        self.tokenizer = tokenizer
+        self.settings = settings
+        self.head = head
+        self.projections = nn.ModuleList(projections)
+        self.provenance = dict(provenance or {})
+        self.name = name
+
+    @classmethod
+    def load(
+        cls,
+        name: str | Path,
+        *,
+        pooling: str | None = None,
+        max_length: int | None = None,
+        text_normalisation: str | None = None,
+        pooler_as_head: bool = False,
+        device: str | torch.device | None = None,
+        revision: str | None = None,
+        trust_remote_code: bool = False,
+        overrides: Mapping[str, Any] | None = None,
+    ) -> Encoder:
+        """Load a model by folder, bundled name or hub name.
+
+        pooling: needed for a plain checkpoint; for a model that has one, replaces it.
+        pooler_as_head: take the checkpoint's own pooling layer as the head (published supervised SimCSE models).
+        overrides: settings of the backbone's configuration, such as `hidden_dropout_prob`.
+        """
+        folder = model_folder(name, revision=revision, remote_code=trust_remote_code)
+        parts = load_parts(
+            folder,
+            pooling=pooling,
+            max_length=max_length,
+            text_normalisation=text_normalisation,
+            pooler_as_head=pooler_as_head,
+            trust_remote_code=trust_remote_code,
+            overrides=overrides,
+        )
+        encoder = cls(**parts, name=str(name))
+        encoder.eval()
+        return encoder.to(_device(device))
+
+    def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
+        """Write the encoder as it is at inference, in the layout of sentence-transformers.
+
+        A head that is for training only is not part of it. A folder that is there already is left alone
+        unless `overwrite` is set, and then replaced as a whole.
+        """
+        save_parts(self, Path(folder), overwrite=overwrite)
+
+    def add_head(self, generator: torch.Generator | None = None) -> None:
+        """Put SimCSE's freshly drawn head behind the pooling."""
+        self.head = new_head(self._pooled_size, generator).to(self.device)
+
+    def forward(self, ids: Tensor, mask: Tensor, pooled_mask: Tensor | None = None) -> Tensor:
+        """Vectors (batch, dimension) of token ids (batch, tokens); `pooled_mask` marks the tokens that are pooled."""
+        pooling = self.settings.pooling
+        states = self.backbone(input_ids=ids, attention_mask=mask, output_hidden_states=needs_hidden_states(pooling))
+        layers = states.hidden_states if needs_hidden_states(pooling) else None
+        vectors = pool(pooling, states.last_hidden_state, layers, mask if pooled_mask is None else pooled_mask)
+        if self.head is not None and (self.training or self.keeps_head):
+            vectors = self.head(vectors)
+        for projection in self.projections:
+            vectors = projection(vectors)
+        return vectors
+
+    def encode(
+        self,
+        sentences: str | Iterable[str],
+        *,
+        batch_size: int = 64,
+        normalize: bool | None = None,
+        progress: bool = False,
+        prompt_name: str | None = None,
+    ) -> Vectors:
+        """Vectors of sentences, float32: (dimension,) for one string, (sentences, dimension) for several.
+
+        normalize: vectors of length 1; None does as the model says. prompt_name: one of the model's prompts.
+        """
+        one = isinstance(sentences, str)
+        vectors = encode_sentences(
+            self,
+            [sentences] if isinstance(sentences, str) else list(sentences),
+            batch_size=batch_size,
+            normalize=self.settings.normalize if normalize is None else normalize,
+            prompt=self.settings.prompt(prompt_name),
+            progress=progress,
+        )
+        return vectors[0] if one else vectors
+
+    @overload
+    def similarity(self, first: str, second: str) -> float: ...
+    @overload
+    def similarity(self, first: str | Sequence[str], second: str | Sequence[str]) -> float | Vectors: ...
+
+    def similarity(self, first: str | Sequence[str], second: str | Sequence[str]) -> float | Vectors:
+        """Cosines: one number for two sentences, else a matrix (first, second)."""
+        one = isinstance(first, str) and isinstance(second, str)
+        firsts = [first] if isinstance(first, str) else list(first)
+        seconds = [second] if isinstance(second, str) else list(second)
+        vectors = unit_rows(self.encode([*firsts, *seconds]))
+        cosines = vectors[: len(firsts)] @ vectors[len(firsts) :].T
+        return float(cosines[0, 0]) if one else cosines
+
+    def pair_scores(self, first: Vectors, second: Vectors) -> NDArray[np.float64]:
+        """Similarity of each row of `first` to the same row of `second`: what evaluation correlates with the gold."""
+        cosines: NDArray[np.float64] = (unit_rows(first.astype(np.float64)) * unit_rows(second.astype(np.float64))).sum(
+            -1
+        )
+        return cosines
+
+    def rank(self, query: str, candidates: Sequence[str], *, top: int | None = None) -> list[Ranked]:
+        """The candidates by falling similarity to the query; equal ones keep their order."""
+        if top is not None and top < 1:
+            raise SettingError(f"top: {top} is below 1.")
+        if not candidates:
+            return []
+        scores = np.asarray(self.similarity(query, list(candidates)))[0]
+        order = np.argsort(-scores, kind="stable")[:top]
+        return [Ranked(int(place), float(scores[place]), candidates[place]) for place in order]
+
+    @property
+    def keeps_head(self) -> bool:
+        """Whether the head, if there is one, is part of the encoder at inference."""
+        return self.settings.pooling != "cls_before_head"
+
+    @property
+    def width(self) -> int:
+        """Size of a token's state."""
+        config: Any = self.backbone.config
+        return int(getattr(config, "hidden_size", None) or config.d_model)
+
+    @property
+    def dimension(self) -> int:
+        """Size of a sentence's vector."""
+        last = self.projections[-1] if len(self.projections) else self.head if self.keeps_head else None
+        return self._pooled_size if last is None else int(last.size_out)  # type: ignore[arg-type]
+
+    @property
+    def _pooled_size(self) -> int:
+        return self.width * len(self.settings.pooling.split("+"))
+
+    @property
+    def padding_id(self) -> int:
+        padding = self.tokenizer.pad_token_id
+        if padding is None:
+            padding = self.tokenizer.eos_token_id
+        return int(padding or 0)
+
+    @property
+    def trailing_padding(self) -> int:
+        """Padding that must follow the longest sentence of a batch; see `backbone.trailing_padding`."""
+        return trailing_padding(self.backbone)
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.backbone.parameters()).device
+
+
+def unit_rows(vectors: NDArray[Any]) -> NDArray[Any]:
+    """Rows of length 1; a row of zeros stays one."""
+    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    return vectors / np.where(lengths == 0, 1, lengths)
+
+
+def _device(device: str | torch.device | None) -> torch.device:
+    if device is None:
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        chosen = torch.device(device)
+        torch.empty(0, device=chosen)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        raise SettingError(f"device: {device!r} cannot be used here ({str(error).splitlines()[0]}).") from None
+    return chosen

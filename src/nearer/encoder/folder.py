@@ -1,0 +1,166 @@
+"""Saving an encoder to a folder and loading it back, strictly and in the layout of sentence-transformers.
+
+`nearer.json` adds what that layout has no place for: whether the first Dense layer is the head of training, the
+text normalisation, and where the model comes from. A folder without it is any sentence-transformers model.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import nearer
+from nearer.encoder.backbone import hidden_layers, load_backbone, load_tokenizer, longest_input, quiet, take_pooler
+from nearer.encoder.layout import MODULES_FILE, Layout, read_json, read_layout, write_json, write_layout
+from nearer.encoder.pooling import needs_hidden_states
+from nearer.encoder.projection import Dense
+from nearer.encoder.settings import EncoderSettings
+from nearer.errors import ModelError, SettingError, first_line
+from nearer.versions import library_versions
+
+if TYPE_CHECKING:
+    from nearer.encoder.encoder import Encoder
+
+OWN_FILE = "nearer.json"
+OWN_FORMAT = 1
+
+
+def load_parts(
+    folder: Path,
+    *,
+    pooling: str | None,
+    max_length: int | None,
+    text_normalisation: str | None,
+    pooler_as_head: bool,
+    trust_remote_code: bool,
+    overrides: Mapping[str, Any] | None,
+) -> dict[str, Any]:
+    """The arguments of `Encoder` for what lies in `folder`."""
+    own = _read_own(folder)
+    if (folder / MODULES_FILE).exists():
+        layout = read_layout(folder)
+    elif pooling is None:
+        raise ModelError(
+            f"{folder}: a plain checkpoint, which does not say how its vectors are pooled; "
+            "name the pooling (--pooling cls, cls_before_head, mean, first_last_mean …)."
+        )
+    else:
+        layout = Layout(transformer=folder)
+    tokenizer = load_tokenizer(layout.transformer, trust_remote_code=trust_remote_code)
+    backbone = load_backbone(
+        layout.transformer, trust_remote_code=trust_remote_code, overrides=overrides, pooler=pooler_as_head
+    )
+    head = take_pooler(backbone, folder) if pooler_as_head else _saved_head(folder, layout, own)
+    longest = longest_input(backbone, tokenizer)
+    if max_length is not None and max_length > longest:
+        raise SettingError(f"max_length: {max_length} is more than the {longest} tokens that {folder} can take.")
+    settings = EncoderSettings(
+        pooling=pooling or _saved_pooling(folder, layout, own),
+        max_length=max_length or min(layout.max_length or longest, longest),
+        normalize=layout.normalize,
+        text_normalisation=text_normalisation
+        or own.get("text_normalisation", "lowercase" if layout.lowercase else "none"),
+        prompts=layout.prompts,
+        default_prompt=layout.default_prompt,
+        pool_prompt=layout.pool_prompt,
+    )
+    return {
+        "backbone": backbone,
+        "tokenizer": tokenizer,
+        "settings": settings,
+        "head": head,
+        "projections": layout.projections,
+        "provenance": own.get("provenance", {}),
+    }
+
+
+def save_parts(encoder: Encoder, folder: Path, *, overwrite: bool) -> None:
+    """Write the whole folder beside its place, then move it there: a reader never meets half a model."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())) and not overwrite:
+        raise ModelError(f"{folder}: is there already; choose another folder or ask for overwriting.")
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as temporary:
+            built = Path(temporary) / "model"
+            built.mkdir()
+            _write(encoder, built)
+            if folder.exists():
+                folder.rename(Path(temporary) / "replaced")
+            built.rename(folder)
+    except OSError as error:
+        raise ModelError(f"{folder}: cannot be written ({error.strerror or first_line(error)}).") from error
+
+
+def _write(encoder: Encoder, folder: Path) -> None:
+    settings = encoder.settings
+    keeps_head = encoder.head is not None and encoder.keeps_head
+    backbone: Any = encoder.backbone
+    layered = needs_hidden_states(settings.pooling)
+    with quiet():
+        before = getattr(backbone.config, "output_hidden_states", False)
+        backbone.config.output_hidden_states = layered  # sentence-transformers hands layers on only if this says so
+        backbone.save_pretrained(folder)
+        backbone.config.output_hidden_states = before
+        encoder.tokenizer.save_pretrained(folder)
+    layout = Layout(
+        transformer=folder,
+        pooling=settings.pooling,
+        max_length=settings.max_length,
+        lowercase=settings.text_normalisation == "lowercase",
+        pool_prompt=settings.pool_prompt,
+        projections=[*([encoder.head] if encoder.head is not None and keeps_head else []), *encoder.projections],
+        normalize=settings.normalize,
+        prompts=settings.prompts,
+        default_prompt=settings.default_prompt,
+    )
+    write_layout(
+        folder,
+        layout,
+        width=encoder.width,
+        layers=hidden_layers(encoder.backbone),
+        without_pooler=getattr(backbone, "pooler", "none at all") is None,
+        versions={"sentence_transformers": "5.0.0", **library_versions()},
+    )
+    write_json(
+        folder / OWN_FILE,
+        {
+            "format": OWN_FORMAT,
+            "nearer": nearer.__version__,
+            "pooling": settings.pooling,
+            "head": keeps_head,
+            "text_normalisation": settings.text_normalisation,
+            "max_length": settings.max_length,
+            "libraries": library_versions(),
+            "provenance": encoder.provenance,
+        },
+    )
+
+
+def _read_own(folder: Path) -> dict[str, Any]:
+    path = folder / OWN_FILE
+    if not path.exists():
+        return {}
+    own: dict[str, Any] = read_json(path)
+    if own.get("format") != OWN_FORMAT:
+        raise ModelError(f"{path}: has format {own.get('format')!r}, this version reads {OWN_FORMAT}; update nearer.")
+    return own
+
+
+def _saved_pooling(folder: Path, layout: Layout, own: Mapping[str, Any]) -> str:
+    assert layout.pooling is not None
+    pooling = str(own.get("pooling", layout.pooling))
+    if pooling != layout.pooling and (pooling, layout.pooling) != ("cls_before_head", "cls"):
+        raise ModelError(f"{folder}: {OWN_FILE} says pooling {pooling!r}, its Pooling module says {layout.pooling!r}.")
+    return pooling
+
+
+def _saved_head(folder: Path, layout: Layout, own: Mapping[str, Any]) -> Dense | None:
+    if not own.get("head"):
+        return None
+    if not layout.projections or not isinstance(layout.projections[0], Dense):
+        raise ModelError(
+            f"{folder}: {OWN_FILE} says that the head is kept, but there is no Dense module after Pooling."
+        )
+    return layout.projections.pop(0)  # type: ignore[return-value]

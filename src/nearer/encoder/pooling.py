@@ -1,0 +1,87 @@
+"""From the backbone's token states to one vector a sentence.
+
+| name | reads |
+| --- | --- |
+| `cls` | first token of the last layer; the head, where there is one, stays in use at inference |
+| `cls_before_head` | the same token; the head is for training only (unsupervised SimCSE) |
+| `mean` | mean over the tokens of the last layer |
+| `first_last_mean` | mean over the tokens of the first block and the last (SimCSE's raw BERT: 60.73) |
+| `embedding_last_mean` | mean over the tokens of the embedding layer and the last (raw BERT: 56.70) |
+| `last_two_mean` | mean over the tokens of the last two blocks |
+| `max`, `mean_sqrt_length`, `weighted_mean`, `last_token` | as sentence-transformers has them |
+
+Names joined by `+` give the vectors side by side: `cls+mean`.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from nearer.errors import SettingError
+
+# pooling: the two layers that are averaged before the mean over tokens (0 is the embedding layer)
+LAYER_PAIRS = {
+    "first_last_mean": (1, -1),
+    "embedding_last_mean": (0, -1),
+    "last_two_mean": (-2, -1),
+}
+FIRST_TOKEN = ("cls", "cls_before_head")
+POOLINGS = (*FIRST_TOKEN, "mean", *LAYER_PAIRS, "max", "mean_sqrt_length", "weighted_mean", "last_token")
+
+
+def check_pooling(pooling: str) -> str:
+    """The pooling's name, if it is one; else an error with the nearest right name."""
+    names = pooling.split("+")
+    for name in names:
+        if name not in POOLINGS:
+            near = difflib.get_close_matches(name, POOLINGS, n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise SettingError(f"pooling: {name!r} is not one of {', '.join(POOLINGS)}.{hint}")
+        if len(names) > 1 and (name in LAYER_PAIRS or name == "cls_before_head" or names.count(name) > 1):
+            raise SettingError(f"pooling: {name!r} cannot be joined with others ({pooling!r}).")
+    return pooling
+
+
+def needs_hidden_states(pooling: str) -> bool:
+    return pooling in LAYER_PAIRS
+
+
+def pool(pooling: str, last: Tensor, layers: Sequence[Tensor] | None, mask: Tensor) -> Tensor:
+    """Pool one batch.
+
+    last: the last layer's states (batch, tokens, hidden); layers: all states from the embedding layer on, for
+    poolings that read two of them; mask: 1 for the tokens that count (batch, tokens).
+    """
+    vectors = [_pool_one(name, last, layers, mask) for name in pooling.split("+")]
+    return vectors[0] if len(vectors) == 1 else torch.cat(vectors, dim=-1)
+
+
+def _pool_one(name: str, last: Tensor, layers: Sequence[Tensor] | None, mask: Tensor) -> Tensor:
+    if name in FIRST_TOKEN:
+        return _token_at(last, mask.int().argmax(dim=1))
+    if name == "last_token":
+        return _token_at(last, mask.shape[1] - 1 - mask.flip(1).int().argmax(dim=1))
+    if name == "max":
+        return last.masked_fill(mask.unsqueeze(-1) == 0, float("-inf")).amax(dim=1)
+    if name in LAYER_PAIRS:
+        assert layers is not None
+        first, second = LAYER_PAIRS[name]
+        return _weighted_mean((layers[first] + layers[second]) / 2, mask.float())
+    if name == "weighted_mean":
+        positions = torch.arange(1, mask.shape[1] + 1, device=mask.device)
+        return _weighted_mean(last, mask * positions.float())
+    mean = _weighted_mean(last, mask.float())
+    return mean * mask.sum(dim=1, keepdim=True).sqrt() if name == "mean_sqrt_length" else mean
+
+
+def _token_at(states: Tensor, position: Tensor) -> Tensor:
+    return states[torch.arange(len(states), device=states.device), position]
+
+
+def _weighted_mean(states: Tensor, weights: Tensor) -> Tensor:
+    weights = weights.unsqueeze(-1)  # (batch, tokens, 1), float32 also under lower precision
+    return (states * weights).sum(dim=1) / weights.sum(dim=1).clamp(min=1e-9)

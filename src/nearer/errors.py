@@ -1,0 +1,32 @@
+"""What goes wrong by a user's hand or data, said in one line with the mend.
+
+Everything raised on purpose derives from `NearerError`; the command line prints its message without a
+traceback. Anything else that surfaces is a defect of ours.
+"""
+
+from __future__ import annotations
+
+
+class NearerError(Exception):
+    """Base of all errors that a user can mend."""
+
+
+class InputError(NearerError, ValueError):
+    """A file or data set that cannot be read as asked."""
+
+
+class SettingError(NearerError, ValueError):
+    """A setting or argument with a value that cannot be used."""
+
+
+class ModelError(NearerError, ValueError):
+    """A model folder or name that cannot be loaded or saved as asked."""
+
+
+class MissingExtraError(NearerError, ImportError):
+    """An optional package is needed and not installed."""
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of another library's error, short enough to stand inside one of ours."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:160]

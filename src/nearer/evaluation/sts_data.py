@@ -1,0 +1,159 @@
+"""Reading the STS sets from a folder, in SentEval's layout, in the raw layout, or as `nearer data get` leaves them.
+
+| layout | STS12–16 | STS-B, SICK-R | text |
+| --- | --- | --- | --- |
+| `senteval` | `STS/STS12-en-test/` | `STS/STSBenchmark/`, `SICK/` | Moses-tokenised, mostly lower-cased |
+| `raw` | `STS12-en-test/` | `STSBenchmark/`, `SICK/` | as published, as MTEB uses it |
+| `flat` | `STS12.test.jsonl` | `STS-B.test.jsonl`, `SICK-R.all.jsonl` | as published |
+
+These files are known to the pair, so anything unexpected in them is an error, not a fault to count.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from nearer.errors import InputError, SettingError
+from nearer.evaluation.pair_task import PairTask
+from nearer.evaluation.sts_sets import BENCHMARK, SEVEN, SICK, TASKS, YEARS, expected_pairs
+from nearer.text import read_pairs
+from nearer.text.records import Pair
+
+GET_HINT = "`nearer data get sts` fetches the sets; `nearer data check` shows what a folder holds"
+
+
+def load_sts(names: Iterable[str], folder: str | Path) -> list[PairTask]:
+    """The tasks of these names (`sts` stands for the seven), read from a data folder."""
+    root = Path(folder)
+    if not root.is_dir():
+        raise InputError(f"{folder}: no such data folder; {GET_HINT}.")
+    return [_load(name, root) for name in expand(names)]
+
+
+def expand(names: Iterable[str]) -> list[str]:
+    expanded: dict[str, None] = {}
+    for name in names:
+        lowered = name.lower()
+        if lowered == "sts":
+            expanded.update(dict.fromkeys(SEVEN))
+        elif lowered in TASKS:
+            expanded[lowered] = None
+        else:
+            near = difflib.get_close_matches(lowered, ["sts", *TASKS], n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise SettingError(f"tasks: {name!r} is neither a file nor one of sts, {', '.join(TASKS)}.{hint}")
+    return list(expanded)
+
+
+def _load(name: str, root: Path) -> PairTask:
+    set_name, split = TASKS[name]
+    flat = root / f"{set_name}.{split}.jsonl"
+    if flat.exists():
+        task = PairTask(set_name, split, "flat", {set_name: _flat_pairs(flat)})
+    else:
+        layout, base = _base(root)
+        if set_name in YEARS:
+            subsets = {
+                subset: _year_pairs(base / f"{set_name}-en-test", subset, count)
+                for subset, count in YEARS[set_name].items()
+            }
+        else:
+            subsets = {set_name: _split_pairs(set_name, split, root, base)}
+        task = PairTask(set_name, split, layout, subsets)
+    _check_count(task, root, expected_pairs(set_name, split))
+    return task
+
+
+def _base(root: Path) -> tuple[str, Path]:
+    """The layout, and the folder in which the years and the benchmark lie."""
+    return ("senteval", root / "STS") if (root / "STS").is_dir() else ("raw", root)
+
+
+def _split_pairs(set_name: str, split: str, root: Path, base: Path) -> list[Pair]:
+    if set_name == "STS-B":
+        return list(_benchmark_pairs(base / "STSBenchmark" / BENCHMARK[split][0]))
+    splits = ("train", "dev", "test") if split == "all" else (split,)
+    return [pair for part in splits for pair in _sick_pairs(root / "SICK" / SICK[part][0])]
+
+
+def _year_pairs(folder: Path, subset: str, count: int) -> list[Pair]:
+    prefix = "STS" if (folder / f"STS.input.{subset}.txt").exists() else f"STS20{folder.name[3:5]}"
+    inputs, golds = folder / f"{prefix}.input.{subset}.txt", folder / f"{prefix}.gs.{subset}.txt"
+    if not inputs.exists():
+        raise _missing(folder / f"STS.input.{subset}.txt")
+    sentences, scores = _lines(inputs), _lines(golds)
+    if len(sentences) != len(scores):
+        raise InputError(f"{golds}: has {len(scores):,} lines, {inputs.name} has {len(sentences):,}.")
+    pairs = []
+    for number, (line, score) in enumerate(zip(sentences, scores, strict=True), start=1):
+        if score.strip():  # pairs without a gold score were never judged
+            cells = line.split("\t")
+            if len(cells) < 2:
+                raise InputError(f"{inputs}: line {number} has {len(cells)} columns, a pair needs 2.")
+            pairs.append(_pair(cells[0], cells[1], score, golds, number))
+    if len(pairs) != count:
+        raise InputError(f"{inputs}: {len(pairs):,} pairs with a score found, {count:,} expected.")
+    return pairs
+
+
+def _benchmark_pairs(path: Path) -> Iterator[Pair]:
+    """Genre, file, year, id, score, two sentences; licence notes may follow."""
+    for number, line in enumerate(_lines(path), start=1):
+        cells = line.split("\t")
+        if len(cells) < 7:
+            raise InputError(f"{path}: line {number} has {len(cells)} columns, at least 7 are expected.")
+        yield _pair(cells[5], cells[6], cells[4], path, number)
+
+
+def _sick_pairs(path: Path) -> Iterator[Pair]:
+    lines = _lines(path)
+    header = lines[0].split("\t") if lines else []
+    names = ("sentence_A", "sentence_B", "relatedness_score")
+    if any(name not in header for name in names):
+        raise InputError(f"{path}: line 1 must name the columns {', '.join(names)}.")
+    first, second, score = (header.index(name) for name in names)
+    for number, line in enumerate(lines[1:], start=2):
+        cells = line.split("\t")
+        if len(cells) != len(header):
+            raise InputError(f"{path}: line {number} has {len(cells)} columns, the header has {len(header)}.")
+        yield _pair(cells[first], cells[second], cells[score], path, number)
+
+
+def _flat_pairs(path: Path) -> list[Pair]:
+    reading = read_pairs(path)
+    pairs = list(reading)
+    if reading.report.dropped:
+        raise InputError(f"{path}: is damaged, fetch it again.\n{reading.report}")
+    return pairs
+
+
+def _pair(first: str, second: str, score: str, path: Path, number: int) -> Pair:
+    try:
+        return Pair(first.strip(), second.strip(), float(score))
+    except ValueError:
+        raise InputError(
+            f"{path}: line {number} has the score {score.strip()[:20]!r}, which is not a number."
+        ) from None
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except FileNotFoundError:
+        raise _missing(path) from None
+    except (UnicodeDecodeError, OSError) as error:
+        raise InputError(f"{path}: cannot be read ({error}).") from None
+    lines = text.split("\n")
+    return [line.removesuffix("\r") for line in (lines[:-1] if lines[-1] == "" else lines)]
+
+
+def _check_count(task: PairTask, root: Path, expected: int) -> None:
+    found = len(task.pairs)
+    if found != expected:
+        raise InputError(f"{root}: {task.name} ({task.split}) has {found:,} pairs, {expected:,} are expected.")
+
+
+def _missing(path: Path) -> InputError:
+    return InputError(f"{path}: is missing; {GET_HINT}.")

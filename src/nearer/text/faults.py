@@ -1,0 +1,96 @@
+"""What can be wrong with text, what is done about it, and the report that accounts for every record."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+EXAMPLES_KEPT = 5
+
+
+class Fault(Enum):
+    """A kind of fault: its name in reports, the rule that handles it, and whether the rule drops the record."""
+
+    EMPTY = ("empty", "dropped", True)
+    INVALID_TEXT = ("not valid in the stated encoding", "dropped; name another with encoding (--encoding)", True)
+    NUL = ("with NUL bytes", "NUL bytes removed, the rest kept", False)
+    OVER_LONG = ("over-long", "dropped; raise the limit with max_characters (--max-characters)", True)
+    WRONG_COLUMNS = ("with a wrong number of columns", "dropped", True)
+    WRONG_FIELDS = ("with missing or unusable fields", "dropped", True)
+    BAD_JSON = ("not valid JSON", "dropped", True)
+    BAD_QUOTES = ("with broken quotes", "dropped; reading goes on at the next line", True)
+    BAD_SCORE = ("with a score that is not a finite number", "dropped", True)
+    DUPLICATE = ("duplicate", "kept", False)
+    DUPLICATE_DROPPED = ("duplicate", "dropped, the first one kept", True)
+    DAMAGED = ("damaged data", "reading stopped here, what came before is kept", False)
+
+    def __init__(self, label: str, rule: str, drops: bool) -> None:
+        self.label = label
+        self.rule = rule
+        self.drops = drops
+
+
+@dataclass
+class Tally:
+    """How often one fault was met, and where first."""
+
+    count: int = 0
+    examples: list[tuple[int, str]] = field(default_factory=list)
+
+
+@dataclass
+class ReadReport:
+    """The account of one reading: `read == kept + dropped` holds at every moment between records."""
+
+    source: str
+    unit: str = "line"
+    read: int = 0
+    kept: int = 0
+    tallies: dict[Fault, Tally] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def dropped(self) -> int:
+        return sum(tally.count for fault, tally in self.tallies.items() if fault.drops)
+
+    def add(self, fault: Fault, line: int, detail: str = "") -> None:
+        tally = self.tallies.setdefault(fault, Tally())
+        tally.count += 1
+        if len(tally.examples) < EXAMPLES_KEPT:
+            tally.examples.append((line, detail))
+
+    def count(self, fault: Fault) -> int:
+        tally = self.tallies.get(fault)
+        return tally.count if tally else 0
+
+    def note(self, text: str) -> None:
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def to_dict(self) -> dict[str, object]:
+        return {
+            "source": self.source,
+            "unit": self.unit,
+            "read": self.read,
+            "kept": self.kept,
+            "dropped": self.dropped,
+            "faults": {
+                fault.name.lower(): {
+                    "count": tally.count,
+                    "rule": fault.rule,
+                    "examples": [{self.unit: line, "detail": detail} for line, detail in tally.examples],
+                }
+                for fault, tally in self.tallies.items()
+            },
+            "notes": list(self.notes),
+        }
+
+    def __str__(self) -> str:
+        lines = [f"{self.source}: {self.read:,} read, {self.kept:,} kept, {self.dropped:,} dropped"]
+        for fault, tally in self.tallies.items():
+            places = ", ".join(f"{line}{f' ({detail})' if detail else ''}" for line, detail in tally.examples)
+            more = ", …" if tally.count > len(tally.examples) else ""
+            units = self.unit if tally.count == 1 else f"{self.unit}s"
+            lines.append(f"  {tally.count:,} {fault.label} ({fault.rule}): {units} {places}{more}")
+        lines += [f"  note: {note}" for note in self.notes]
+        return "\n".join(lines)

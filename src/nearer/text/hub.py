@@ -1,0 +1,57 @@
+"""Rows of Hugging Face data sets, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from urllib.parse import parse_qs
+
+from nearer.errors import InputError, first_line
+from nearer.extras import require
+from nearer.text.faults import Fault, ReadReport
+from nearer.text.rows import Row
+from nearer.text.shapes import Shape, resolve_columns
+
+HUB_PREFIX = "hf:"
+
+
+def hub_rows(name: str, shape: Shape, columns: Sequence[str] | None, report: ReadReport) -> Iterator[Row]:
+    """A data set by name, `hf:owner/name?config=C&split=train&revision=R`, streamed."""
+    datasets = require("datasets", "hub", f"{name}: reading a Hugging Face data set")
+    report.unit = "row"
+    path, _, query = name.removeprefix(HUB_PREFIX).partition("?")
+    if not path:
+        raise InputError(f"{name}: names no data set; write {HUB_PREFIX}owner/name.")
+    options = {key: values[-1] for key, values in parse_qs(query, keep_blank_values=True).items()}
+    unknown = sorted(set(options) - {"config", "split", "revision"})
+    if unknown:
+        raise InputError(f"{name}: unknown option {unknown[0]!r}; config, split and revision can be given.")
+    try:
+        rows = datasets.load_dataset(
+            path,
+            options.get("config"),
+            split=options.get("split", "train"),
+            revision=options.get("revision"),
+            streaming=True,
+        )
+        names = list(rows.column_names or next(iter(rows), {}))
+    except Exception as error:  # the library raises its own, the hub client's and the network's errors alike
+        raise InputError(f"{name}: cannot be loaded ({first_line(error)}).") from None
+    places = resolve_columns(shape, columns, names, name)
+    report.note(f"columns used: {', '.join(names[place] for place in places if place is not None)}")
+    number = 0
+    stream = iter(rows)
+    while True:
+        try:
+            row = next(stream)
+        except StopIteration:
+            return
+        except Exception as error:
+            raise InputError(
+                f"{name}: broke off after row {number:,} ({first_line(error)}); if that was the network, try again."
+            ) from None
+        number += 1
+        missing = [names[place] for place in places if place is not None and names[place] not in row]
+        if missing:  # the files of one data set can differ in their columns
+            yield Row(number, (), Fault.WRONG_FIELDS, f"no field {', '.join(map(repr, missing))}")
+        else:
+            yield Row(number, [None if place is None else row[names[place]] for place in places])

@@ -1,0 +1,188 @@
+"""Reading sentences, pairs, triplets and ranking lists from any supported source, with an account of every record.
+
+reading = read_sentences("corpus.txt.xz")
+for sentence in reading:
+    ...
+print(reading.report)
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from typing import Any, Generic, Literal, TypeVar
+
+from nearer.errors import InputError, SettingError
+from nearer.text.faults import Fault, ReadReport
+from nearer.text.hub import HUB_PREFIX, hub_rows
+from nearer.text.json_lines import json_rows
+from nearer.text.lines import check_encoding, iter_text_lines
+from nearer.text.parquet import parquet_rows
+from nearer.text.records import Pair, RankingList, Triplet
+from nearer.text.rows import Row
+from nearer.text.shapes import PAIRS, RANKING_LISTS, SENTENCES, TRIPLETS, Clean, Shape, Unusable
+from nearer.text.sources import LINE_LIMIT, open_file
+from nearer.text.tables import comma_cells, plain_rows, tab_cells, table_rows
+
+Record = TypeVar("Record")
+FORMATS = ("txt", "csv", "tsv", "jsonl", "parquet")
+COMPRESSIONS = ("gz", "xz", "zst", "bz2")
+MAX_CHARACTERS = 10_000
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """How a source is read; part of the key under which its tokens are stored."""
+
+    columns: tuple[str, ...] | None = None
+    encoding: str = "utf-8"
+    format: str | None = None
+    max_characters: int = MAX_CHARACTERS
+    duplicates: Literal["keep", "drop"] = "keep"
+
+    def __post_init__(self) -> None:
+        check_encoding(self.encoding)
+        if self.format is not None and self.format not in FORMATS:
+            raise SettingError(f"format: {self.format!r} is not one of {', '.join(FORMATS)}.")
+        if self.max_characters < 1:
+            raise SettingError(f"max_characters: {self.max_characters} is below 1.")
+        if self.duplicates not in ("keep", "drop"):
+            raise SettingError(f"duplicates: {self.duplicates!r} is neither 'keep' nor 'drop'.")
+
+
+class Reading(Generic[Record]):
+    """The records of one source. Each iteration reads it anew and makes a new `report`."""
+
+    def __init__(self, source: str | Path, shape: Shape, options: ReadOptions) -> None:
+        self.source = str(source)
+        self.shape = shape
+        self.options = options
+        self.report = ReadReport(self.source)
+
+    def __iter__(self) -> Iterator[Record]:
+        for _, record in self.located():
+            yield record
+
+    def located(self) -> Iterator[tuple[int, Record]]:
+        """Each record with the line (or row) it begins on."""
+        report = self.report = ReadReport(self.source)
+        clean = Clean(self.options.max_characters)
+        seen: set[int] = set()
+        for row in self._rows(report):
+            report.read += 1
+            try:
+                if row.fault is not None:
+                    raise Unusable(row.fault, row.detail)
+                if any(_has_nul(value) for value in row.values):
+                    report.add(Fault.NUL, row.line)
+                record = self.shape.build(row.values, clean)
+                self._check_duplicate(record, row.line, seen, report)
+            except Unusable as problem:
+                report.add(problem.fault, row.line, problem.detail)
+                continue
+            report.kept += 1
+            yield row.line, record
+
+    def fingerprint(self) -> str:
+        """A digest of the content and the way it is read: equal digests mean equal records."""
+        digest = hashlib.blake2b(digest_size=16)
+        options = {**vars(self.options), "shape": self.shape.name, "format": self._format()}
+        digest.update(json.dumps(options, sort_keys=True).encode())
+        if self.source.startswith(HUB_PREFIX):
+            for record in self:
+                digest.update(repr(record).encode())
+            return digest.hexdigest()
+        if self.source == "-":
+            raise InputError("standard input can be read once only: name a file.")
+        with open_file(self.source) as file:
+            try:
+                while chunk := file.read(2**20):
+                    digest.update(chunk)
+            except OSError as error:
+                raise InputError(f"{self.source}: cannot be read ({error.strerror or error}).") from None
+        return digest.hexdigest()
+
+    def _check_duplicate(self, record: Any, line: int, seen: set[int], report: ReadReport) -> None:
+        # 64-bit hashes instead of the texts: one million sentences take about 70 MB
+        key = hash(record[:2] if isinstance(record, Pair) else record)
+        if key not in seen:
+            seen.add(key)
+        elif self.options.duplicates == "drop":
+            raise Unusable(Fault.DUPLICATE_DROPPED)
+        else:
+            report.add(Fault.DUPLICATE, line)
+
+    def _rows(self, report: ReadReport) -> Iterator[Row]:
+        columns = self.options.columns
+        if self.source.startswith(HUB_PREFIX):
+            return hub_rows(self.source, self.shape, columns, report)
+        format = self._format()
+        if format == "parquet":
+            return parquet_rows(self.source, self.shape, columns, report)
+        # A character takes 4 bytes at most, and 6 as a JSON escape; other columns stand on the line too.
+        limit = max(LINE_LIMIT, min(8 * self.options.max_characters, 2**31 - 1))
+        lines = iter_text_lines(self.source, self.options.encoding, report, limit)
+        if format == "jsonl":
+            return json_rows(lines, self.shape, columns)
+        if format == "txt":
+            return plain_rows(lines)
+        table = comma_cells(lines, limit) if format == "csv" else tab_cells(lines)
+        return table_rows(table, self.shape, columns, self.source, report)
+
+    def _format(self) -> str:
+        """By the name's ending. Plain text that must have columns is read as tab-separated."""
+        if self.options.format:
+            format = self.options.format
+        else:
+            suffixes = [suffix.lower().lstrip(".") for suffix in PurePath(self.source).suffixes]
+            while suffixes and suffixes[-1] in COMPRESSIONS:
+                suffixes.pop()
+            format = {"json": "jsonl", "ndjson": "jsonl"}.get(suffixes[-1], suffixes[-1]) if suffixes else "txt"
+            if format not in FORMATS:
+                format = "txt"
+        if format == "txt" and (self.shape is not SENTENCES or self.options.columns):
+            format = "tsv"
+        return format
+
+
+def _has_nul(value: object) -> bool:
+    if isinstance(value, (list, tuple)):
+        return any(isinstance(item, str) and "\x00" in item for item in value)
+    return isinstance(value, str) and "\x00" in value
+
+
+def _options(columns: Sequence[str] | None, **others: Any) -> ReadOptions:
+    return ReadOptions(columns=None if columns is None else tuple(columns), **others)
+
+
+def read_sentences(source: str | Path, *, columns: Sequence[str] | None = None, **options: Any) -> Reading[str]:
+    """Sentences, one a record. `options`: see `ReadOptions`."""
+    return Reading(source, SENTENCES, _options(columns, **options))
+
+
+def read_pairs(source: str | Path, *, columns: Sequence[str] | None = None, **options: Any) -> Reading[Pair]:
+    """Pairs of sentences, with a score where a third column has one. `options`: see `ReadOptions`."""
+    return Reading(source, PAIRS, _options(columns, **options))
+
+
+def read_triplets(source: str | Path, *, columns: Sequence[str] | None = None, **options: Any) -> Reading[Triplet]:
+    """Anchor, positive, hard negative. `options`: see `ReadOptions`."""
+    return Reading(source, TRIPLETS, _options(columns, **options))
+
+
+def read_ranking_lists(
+    source: str | Path, *, columns: Sequence[str] | None = None, **options: Any
+) -> Reading[RankingList]:
+    """Lists in descending similarity to their first sentence. `options`: see `ReadOptions`."""
+    return Reading(source, RANKING_LISTS, _options(columns, **options))
+
+
+def something(reading: Reading[Record]) -> list[Record]:
+    """All records as a list; that there are none is an error with the report's reasons."""
+    records = list(reading)
+    if not records:
+        raise InputError(f"{reading.source}: nothing in it could be used.\n{reading.report}")
+    return records

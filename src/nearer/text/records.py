@@ -1,0 +1,27 @@
+"""The shapes of text that the methods learn from."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Pair(NamedTuple):
+    """Two sentences, with a similarity score where the data has one."""
+
+    first: str
+    second: str
+    score: float | None = None
+
+
+class Triplet(NamedTuple):
+    """An anchor, a sentence that follows from it, and one that contradicts it."""
+
+    anchor: str
+    positive: str
+    hard_negative: str
+
+
+class RankingList(NamedTuple):
+    """Sentences in descending similarity to the first one."""
+
+    sentences: tuple[str, ...]

@@ -1,0 +1,138 @@
+"""Opening files whatever their compression, and cutting bytes into lines without ever holding a huge one.
+
+Compression is told by the first bytes, not by the name, so a misnamed file is still read. Lines end at a
+line feed; a carriage return before it is removed. No other character ends a line.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple, cast
+
+from nearer.errors import InputError, first_line
+from nearer.text.compression import HEAD, DamagedData, Decompressed, compression_of
+
+LINE_LIMIT = 4 * 2**20
+CHUNK = 2**20
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+class DamagedStream(Exception):
+    """Compressed data that cannot be read further; `line` is where it broke off."""
+
+    def __init__(self, line: int, reason: str) -> None:
+        super().__init__(reason)
+        self.line = line
+
+
+class RawLine(NamedTuple):
+    """One line's bytes without its ending; `data` is None when the line is longer than the limit."""
+
+    number: int
+    data: bytes | None
+    length: int
+
+
+@contextmanager
+def open_bytes(path: str | Path) -> Iterator[tuple[BinaryIO, str | None]]:
+    """Open a file (or `-`, standard input) for reading; yields the plain bytes and the compression found."""
+    raw = open_file(path)
+    try:
+        head = _read_head(raw, path)
+        stream = io.BufferedReader(_Rejoined(head, raw))
+        compression = compression_of(head)
+        yield stream if compression is None else io.BufferedReader(Decompressed(stream)), compression
+    finally:
+        if str(path) != "-":
+            raw.close()
+
+
+class _Rejoined(io.RawIOBase):
+    """A stream with the bytes that were already read put back before it; a pipe cannot be wound back."""
+
+    def __init__(self, head: bytes, rest: io.BufferedReader) -> None:
+        self.head = head
+        self.rest = rest
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        if not self.head:
+            return self.rest.readinto1(buffer)
+        size = min(len(buffer), len(self.head))
+        buffer[:size] = self.head[:size]
+        self.head = self.head[size:]
+        return size
+
+
+def _read_head(raw: io.BufferedReader, path: str | Path) -> bytes:
+    try:
+        return raw.read(HEAD)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror or error}).") from None
+
+
+def open_file(path: str | Path) -> io.BufferedReader:
+    """Open a file (or `-`, standard input) as it is; whatever stands against it is an `InputError`."""
+    if str(path) == "-":
+        return cast(io.BufferedReader, sys.stdin.buffer)
+    try:
+        return open(path, "rb")
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file.") from None
+    except IsADirectoryError:
+        raise InputError(f"{path}: is a folder, a file is needed.") from None
+    except PermissionError:
+        raise InputError(f"{path}: no permission to read it.") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be opened ({error.strerror or error}).") from None
+    except ValueError:  # a NUL in the name
+        raise InputError(f"{str(path)!r}: not a file name.") from None
+
+
+def iter_lines(stream: BinaryIO, limit: int = LINE_LIMIT) -> Iterator[RawLine]:
+    """Cut a stream into lines. A line over `limit` bytes is passed over and yielded with its length only.
+
+    Raises `DamagedStream` when the compressed data breaks off, after all whole lines before it were yielded;
+    the piece of a line that stood before the break is lost with it.
+    """
+    number = 0
+    pending = b""
+    skipped = 0  # bytes of the present over-long line that were let go already
+    while True:
+        try:
+            chunk = _read_some(stream)
+        except (DamagedData, OSError) as error:
+            raise DamagedStream(number + 1, first_line(error)) from None
+        if not chunk:
+            break
+        pieces = (pending + chunk).split(b"\n")
+        pending = pieces.pop()
+        for piece in pieces:
+            number += 1
+            yield _line(number, piece, skipped, limit)
+            skipped = 0
+        if skipped or len(pending) > limit:
+            skipped += len(pending)
+            pending = b""
+    if skipped or (pending and (number or pending != BYTE_ORDER_MARK)):
+        yield _line(number + 1, pending, skipped, limit)
+
+
+def _line(number: int, piece: bytes, skipped: int, limit: int) -> RawLine:
+    length = skipped + len(piece)
+    if length > limit:
+        return RawLine(number, None, length)
+    if number == 1:
+        piece = piece.removeprefix(BYTE_ORDER_MARK)
+    return RawLine(number, piece.removesuffix(b"\r"), length)
+
+
+def _read_some(stream: BinaryIO) -> bytes:
+    # read1, because a full read() over damaged data throws away what it had decompressed before the damage
+    return cast(io.BufferedReader, stream).read1(CHUNK)

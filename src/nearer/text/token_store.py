@@ -1,0 +1,187 @@
+"""The token store: a corpus tokenised once, memory-mapped, found again by its content.
+
+A store is a folder named by a digest of the text, the way it was read, the tokenizer and the maximum length:
+
+    tokens.bin    all token ids, one sentence after the other (uint16, or uint32 for large vocabularies)
+    offsets.bin   where each sentence begins (int64, one more than there are sentences)
+    store.json    what it is, how large the files must be, and the account of the reading
+
+It is written beside its place and moved there when complete, under a lock that the system releases if the
+process dies. So a store is either whole or not there, however many processes build it or are killed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from filelock import FileLock
+from numpy.typing import NDArray
+
+from nearer.errors import InputError, SettingError
+from nearer.progress import progress_bar
+from nearer.text.cache import cache_folder
+from nearer.text.normalise import normalisation
+from nearer.text.reading import Reading
+from nearer.text.records import RankingList
+from nearer.text.tokenise import tokenise, tokenizer_fingerprint
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+FORMAT = 1
+RECORDS_AT_ONCE = 8192
+
+
+class TokenStore:
+    """Token ids of a corpus' sentences. A record of k sentences (a pair has 2) stands at k consecutive places."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.facts: dict[str, Any] = json.loads((folder / "store.json").read_text(encoding="utf-8"))
+        self.fields: int = self.facts["fields"]
+        self.tokens = _mapped(folder / "tokens.bin", np.dtype(self.facts["dtype"]), self.facts["tokens"])
+        self.offsets = _mapped(folder / "offsets.bin", np.dtype(np.int64), self.facts["sentences"] + 1)
+
+    @property
+    def sentences(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """Tokens in each sentence (sentences,)."""
+        return np.diff(self.offsets)
+
+    def __len__(self) -> int:
+        """The number of records."""
+        return self.sentences // self.fields
+
+    def __getitem__(self, sentence: int) -> NDArray[np.unsignedinteger[Any]]:
+        """The token ids of one sentence; field f of record r is sentence r * fields + f."""
+        if not 0 <= sentence < self.sentences:
+            raise IndexError(f"sentence {sentence} of {self.sentences}")
+        return self.tokens[self.offsets[sentence] : self.offsets[sentence + 1]]
+
+
+def open_store(
+    reading: Reading[Any],
+    tokenizer: PreTrainedTokenizerBase,
+    *,
+    max_length: int,
+    text_normalisation: str = "none",
+    folder: str | Path | None = None,
+    progress: bool = False,
+) -> TokenStore:
+    """The store of this text and tokenizer, built if it is not there yet. `folder`: where stores are kept."""
+    if max_length < 3:
+        raise SettingError(f"max_length: {max_length} leaves no room for a sentence (3 at least).")
+    root = cache_folder("tokens") if folder is None else Path(folder)
+    place = root / _key(reading, tokenizer, max_length, text_normalisation)
+    if (store := _opened(place)) is not None:
+        return store
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        with FileLock(root / f"{place.name}.lock"):
+            if (store := _opened(place)) is not None:  # another process built it while this one waited
+                return store
+            for unfinished in root.glob(f"{place.name}.unfinished-*"):
+                shutil.rmtree(unfinished, ignore_errors=True)
+            building = root / f"{place.name}.unfinished-{uuid.uuid4().hex[:8]}"
+            building.mkdir()
+            try:
+                _build(building, reading, tokenizer, max_length, text_normalisation, progress)
+                if place.exists():
+                    shutil.rmtree(place)  # what lay there was damaged
+                building.rename(place)
+            finally:
+                shutil.rmtree(building, ignore_errors=True)
+    except OSError as error:
+        raise InputError(f"{root}: the token store cannot be written ({error.strerror or error}).") from error
+    return TokenStore(place)
+
+
+def _key(reading: Reading[Any], tokenizer: PreTrainedTokenizerBase, max_length: int, text_normalisation: str) -> str:
+    described = [FORMAT, reading.fingerprint(), tokenizer_fingerprint(tokenizer), max_length, text_normalisation]
+    return hashlib.blake2b(json.dumps(described).encode(), digest_size=16).hexdigest()
+
+
+def _opened(place: Path) -> TokenStore | None:
+    """The store, if it is there and whole."""
+    try:
+        return TokenStore(place)
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def _build(
+    folder: Path,
+    reading: Reading[Any],
+    tokenizer: PreTrainedTokenizerBase,
+    max_length: int,
+    text_normalisation: str,
+    progress: bool,
+) -> None:
+    normalise = normalisation(text_normalisation)
+    dtype = np.dtype(np.uint16 if len(tokenizer) <= 2**16 else np.uint32)
+    offsets = [np.zeros(1, dtype=np.int64)]
+    fields = total = 0
+    with (
+        open(folder / "tokens.bin", "wb") as file,
+        progress_bar("tokenising", None, "records", shown=progress) as advance,
+    ):
+        for records in _chunks(reading, RECORDS_AT_ONCE):
+            texts = [_texts(record) for record in records]
+            fields = fields or len(texts[0])
+            if any(len(text) != fields for text in texts):
+                raise InputError(f"{reading.source}: its records have different numbers of sentences ({fields} first).")
+            rows = tokenise(tokenizer, [normalise(sentence) for text in texts for sentence in text], max_length)
+            file.write(np.fromiter(itertools.chain.from_iterable(rows), dtype=dtype).tobytes())
+            offsets.append(total + np.cumsum([len(row) for row in rows], dtype=np.int64))
+            total = int(offsets[-1][-1])
+            advance(len(records))
+        file.flush()
+        os.fsync(file.fileno())
+    if not fields:
+        raise InputError(f"{reading.source}: nothing in it could be used.\n{reading.report}")
+    places = np.concatenate(offsets)
+    places.tofile(folder / "offsets.bin")
+    facts = {
+        "format": FORMAT,
+        "fields": fields,
+        "sentences": len(places) - 1,
+        "tokens": total,
+        "dtype": dtype.name,
+        "max_length": max_length,
+        "text_normalisation": text_normalisation,
+        "report": reading.report.to_dict(),
+    }
+    (folder / "store.json").write_text(json.dumps(facts, indent=2), encoding="utf-8")
+
+
+def _texts(record: Any) -> Sequence[str]:
+    if isinstance(record, str):
+        return (record,)
+    if isinstance(record, RankingList):
+        return record.sentences
+    return [value for value in record if isinstance(value, str)]
+
+
+def _chunks(records: Iterable[Any], size: int) -> Iterator[list[Any]]:
+    iterator = iter(records)
+    while chunk := list(itertools.islice(iterator, size)):
+        yield chunk
+
+
+def _mapped(path: Path, dtype: np.dtype[Any], count: int) -> NDArray[Any]:
+    """A file as an array; one of another size than it was written with is refused."""
+    if path.stat().st_size != count * dtype.itemsize:
+        raise ValueError(f"{path}: has another size than it was written with")
+    return np.memmap(path, dtype=dtype, mode="r", shape=(count,)) if count else np.zeros(0, dtype)
