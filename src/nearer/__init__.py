@@ -21,11 +21,13 @@ if TYPE_CHECKING:
     from nearer.errors import InputError, ModelError, NearerError, SettingError
     from nearer.evaluation import Results, evaluate
     from nearer.text import Pair, RankingList, Triplet, read_pairs, read_ranking_lists, read_sentences, read_triplets
+    from nearer.training import TrainedModel, resume, train
 
 _HOMES = {
     "nearer.encoder": ("Encoder", "EncoderSettings", "Ranked"),
     "nearer.errors": ("InputError", "ModelError", "NearerError", "SettingError"),
     "nearer.evaluation": ("Results", "evaluate"),
+    "nearer.training": ("TrainedModel", "resume", "train"),
     "nearer.text": (
         "Pair",
         "RankingList",
@@ -49,12 +51,15 @@ __all__ = [
     "RankingList",
     "Results",
     "SettingError",
+    "TrainedModel",
     "Triplet",
     "evaluate",
     "read_pairs",
     "read_ranking_lists",
     "read_sentences",
     "read_triplets",
+    "resume",
+    "train",
 ]
 
 

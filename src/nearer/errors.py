@@ -23,6 +23,10 @@ class ModelError(NearerError, ValueError):
     """A model folder or name that cannot be loaded or saved as asked."""
 
 
+class TrainingError(NearerError, RuntimeError):
+    """A run that cannot go on; what was reached is in its folder."""
+
+
 class MissingExtraError(NearerError, ImportError):
     """An optional package is needed and not installed."""
 

@@ -7,8 +7,9 @@ import gzip
 import json
 import lzma
 import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -61,26 +62,29 @@ def texts(record: str | Pair | Triplet | RankingList) -> tuple[str, ...]:
 
 
 def check(reading: Reading) -> ReadReport | None:
-    """Read everything; an error of ours is in order, a crash or a loss is not."""
-    kept = 0
+    """Read everything; an error of ours is in order and gives None, a crash or a loss is not."""
+    records = []
     try:
-        for record in reading:
-            kept += 1
-            for text in texts(record):
-                assert text == text.strip() != ""
-                assert "\x00" not in text
-                assert len(text) <= reading.options.max_characters
-                text.encode()  # no half surrogate pairs
+        records += reading
     except NearerError as error:
-        assert len(str(error).splitlines()) == 1
-        assert len(str(error)) < 2000
+        check_message(str(error))
         return None
+    for text in (text for record in records for text in texts(record)):
+        assert text == text.strip() != ""
+        assert "\x00" not in text
+        assert len(text) <= reading.options.max_characters
+        text.encode()  # no half surrogate pairs
     report = reading.report
-    assert kept == report.kept
+    assert report.kept == len(records)
     assert report.read == report.kept + report.dropped
     str(report).encode()
     json.dumps(report.to_dict())
     return report
+
+
+def check_message(message: str) -> None:
+    assert len(message.splitlines()) == 1
+    assert len(message) < 2000
 
 
 def faults(report: ReadReport) -> dict[str, list[int]]:
@@ -112,13 +116,14 @@ class TestTenMegabytesOfChance:
     @every_shape
     def test_every_reader_when_all_bytes_are_letters(self, shape: str, format: str, path: Path) -> None:
         """In Latin-1 nothing is invalid, so the chaos reaches the parsers; the header lets tables begin."""
-        headed = path.with_name("headed")
+        separator = b"," if format == "csv" else b"\t"
+        headed = path.with_name(f"headed-{ord(separator)}")
         if not headed.exists():
             names = b"text anchor positive negative sentence1 sentence2".split()
-            headed.write_bytes(b",".join(names) + b"\n" + b"\t".join(names) + b"\n" + path.read_bytes())
+            headed.write_bytes(separator.join(names) + b"\n" + path.read_bytes())
         report = check(READERS[shape](headed, format=format, encoding="latin-1"))
-        if report is not None:
-            assert report.read > 30_000
+        assert report is not None
+        assert report.read > 30_000
 
     def test_every_line_is_accounted_for(self, data: bytes, path: Path) -> None:
         report = check(read_sentences(path))
@@ -130,16 +135,19 @@ class TestTenMegabytesOfChance:
         with pytest.raises(InputError, match="not a readable Parquet file"):
             list(READERS[shape](path, format="parquet"))
 
-    @pytest.mark.parametrize("compression", ["gz", "xz", "zst", "bz2"])
-    def test_compressed(self, compression: str, data: bytes, path: Path) -> None:
+    @pytest.fixture(scope="class")
+    def plain(self, path: Path) -> dict[str, ReadReport | None]:
+        return {format: check(read_ranking_lists(path, format=format)) for format in FORMATS}
+
+    @pytest.mark.parametrize("compression", ["gz", "xz", "zst"])
+    def test_compressed(self, compression: str, data: bytes, path: Path, plain: dict[str, ReadReport | None]) -> None:
         packed = path.with_suffix(f".{compression}")
         packed.write_bytes(COMPRESS[compression](data))
         for format in FORMATS:
-            plain = check(read_ranking_lists(path, format=format))
-            report = check(read_ranking_lists(packed, format=format))
-            assert plain is not None
+            report, expected = check(read_ranking_lists(packed, format=format)), plain[format]
             assert report is not None
-            assert (report.read, report.kept, report.tallies) == (plain.read, plain.kept, plain.tallies)
+            assert expected is not None
+            assert (report.read, report.kept, report.tallies) == (expected.read, expected.kept, expected.tallies)
 
 
 class TestOneLineOfFiftyMegabytes:
@@ -191,165 +199,159 @@ class TestOneLineOfFiftyMegabytes:
         assert faults(reading.report) == {"OVER_LONG": [2]}
 
 
+class Corpus(NamedTuple):
+    """A file with every fault its format knows, one line an item, and what has to come of it."""
+
+    reader: Callable[..., Reading[Any]]
+    lines: list[bytes]
+    kept: list[tuple[int, Any]]
+    faults: dict[str, list[int]]
+
+
+CORPORA = {
+    "txt": Corpus(
+        read_sentences,
+        [
+            b"\xef\xbb\xbffirst\r\n",
+            b"\n",
+            b"caf\xe9\n",
+            b"se\x00cond\r\n",
+            b"first\n",  # 5
+            b"x" * 10_001 + b"\n",
+            b" \t\r\n",
+            b"th\rird\n",
+            b"\x00\xff\n",
+            b"y" * 5_000_000 + b"\n",  # 10
+            "fo\u2028ur\x85th\n".encode(),
+            b"second",
+        ],
+        [(1, "first"), (4, "second"), (8, "th\rird"), (11, "fo\u2028ur\x85th")],
+        {
+            "EMPTY": [2, 7],
+            "INVALID_TEXT": [3, 9],
+            "NUL": [4, 9],
+            "DUPLICATE_DROPPED": [5, 12],
+            "OVER_LONG": [6, 10],
+        },
+    ),
+    "csv": Corpus(
+        read_pairs,
+        [
+            b'\xef\xbb\xbf"a, 1",b,0.5\r\n',
+            b"\r\n",
+            b"c,\xff,1\n",
+            b"c,d\n",
+            b"c,d,1,2\n",  # 5
+            b'c,"d\n',
+            b'd",1\n',
+            b'"c" d,e,1\n',
+            b"c,d,nan\n",
+            b"c,,1\n",  # 10
+            b"c\x00,d,2\n",
+            b'"a, 1",b,0.9\n',
+            b"x" * 10_001 + b",d,1\n",
+            b"z" * 5_000_000 + b"\n",
+            b'"never closed,d,1\n',  # 15
+            b"e,f,2\n",
+            b'g,"h',
+        ],
+        [
+            (1, Pair("a, 1", "b", 0.5)),
+            (6, Pair("c", "d\nd", 1.0)),
+            (11, Pair("c", "d", 2.0)),
+            (16, Pair("e", "f", 2.0)),
+        ],
+        {
+            "EMPTY": [2, 10],
+            "INVALID_TEXT": [3],
+            "WRONG_COLUMNS": [4, 5],
+            "BAD_QUOTES": [8, 15, 17],
+            "BAD_SCORE": [9],
+            "NUL": [11],
+            "DUPLICATE_DROPPED": [12],
+            "OVER_LONG": [13, 14],
+        },
+    ),
+    "tsv": Corpus(
+        read_triplets,
+        [
+            b"\t\n",
+            b"\xff\n",
+            b"hard_negative\tanchor\tid\tpositive\r\n",
+            b"c\ta\t1\tb\r\n",
+            b"c\ta\t2\n",  # 5
+            b"\n",
+            b"c\x00\ta\t3\tb\n",
+            b'"f\td\t4\te"\n',
+            b"c\ta\t5\t\n",
+            b"x" * 10_001 + b"\ta\t6\tb\n",  # 10
+            b"i\tg\t\xc3\th\n",
+        ],
+        [(4, Triplet("a", "b", "c")), (8, Triplet("d", 'e"', '"f'))],
+        {
+            "EMPTY": [1, 6, 9],
+            "INVALID_TEXT": [2, 11],
+            "WRONG_COLUMNS": [5],
+            "NUL": [7],
+            "DUPLICATE_DROPPED": [7],
+            "OVER_LONG": [10],
+        },
+    ),
+    "jsonl": Corpus(
+        read_ranking_lists,
+        [
+            b'\xef\xbb\xbf["a", "b"]\r\n',
+            b"\n",
+            b'["\xff", "b"]\n',
+            b'["a"]\n',
+            b'{"list": ["a", "b"]}\n',  # 5
+            b'["a", "b"\n',
+            b'["a", 7]\n',
+            b'["\\ud800", "b"]\n',
+            b'["a\\u0000", "c"]\n',
+            b'["a\x00", "d"]\n',  # 10
+            b"[" * 100_000 + b"\n",
+            b'["a", " "]\n',
+            b'["a", "' + b"x" * 10_001 + b'"]\n',
+            b"null\n",
+            b"y" * 5_000_000 + b"\n",  # 15
+            b'["a", "e"]',
+        ],
+        [(line, RankingList(("a", second))) for line, second in ((1, "b"), (9, "c"), (10, "d"), (16, "e"))],
+        {
+            "EMPTY": [2, 12],
+            "INVALID_TEXT": [3, 8],
+            "WRONG_COLUMNS": [4],
+            "DUPLICATE_DROPPED": [5],
+            "BAD_JSON": [6, 11],
+            "WRONG_FIELDS": [7, 14],
+            "NUL": [9, 10],
+            "OVER_LONG": [13, 15],
+        },
+    ),
+}
+
+
 class TestEveryFaultByHand:
-    TXT = (
-        b"\xef\xbb\xbffirst\r\n"  # 1
-        b"\n"  # 2 empty
-        b"caf\xe9\n"  # 3 Latin-1
-        b"se\x00cond\r\n"  # 4 NUL
-        b"first\n"  # 5 duplicate
-        + b"x"
-        * 10_001  # 6 over-long
-        + b"\n \t\r\n"  # 7 empty
-        b"th\rird\n"  # 8
-        b"\x00\xff\n"  # 9 NUL and invalid
-        + b"y" * 5_000_000  # 10 over-long
-        + "\nfo\u2028ur\x85th\n".encode()  # 11
-        + b"second"  # 12 duplicate, without an ending
-    )
-    TXT_KEPT = ((1, "first"), (4, "second"), (8, "th\rird"), (11, "fo\u2028ur\x85th"))
-    TXT_FAULTS = {  # noqa: RUF012
-        "EMPTY": [2, 7],
-        "INVALID_TEXT": [3, 9],
-        "NUL": [4, 9],
-        "DUPLICATE_DROPPED": [5, 12],
-        "OVER_LONG": [6, 10],
-    }
-
-    CSV = (
-        b'\xef\xbb\xbf"a, 1",b,0.5\r\n'  # 1
-        b"\r\n"  # 2 empty
-        b"c,\xff,1\n"  # 3 invalid
-        b"c,d\n"  # 4 columns
-        b"c,d,1,2\n"  # 5 columns
-        b'c,"d\n'  # 6, 7
-        b'd",1\n'
-        b'"c" d,e,1\n'  # 8 quotes
-        b"c,d,nan\n"  # 9 score
-        b"c,,1\n"  # 10 empty
-        b"c\x00,d,2\n"  # 11 NUL
-        b'"a, 1",b,0.9\n'  # 12 duplicate
-        + b"x" * 10_001  # 13 over-long
-        + b",d,1\n"
-        + b"z" * 5_000_000  # 14 over-long
-        + b'\n"never closed,d,1\n'  # 15 quotes
-        b"e,f,2\n"  # 16
-        b'g,"h'  # 17 quotes, without an ending
-    )
-    CSV_KEPT = ((1, Pair("a, 1", "b", 0.5)), (6, Pair("c", "d\nd", 1.0)), (11, Pair("c", "d", 2.0))) + (
-        (16, Pair("e", "f", 2.0)),
-    )
-    CSV_FAULTS = {  # noqa: RUF012
-        "EMPTY": [2, 10],
-        "INVALID_TEXT": [3],
-        "WRONG_COLUMNS": [4, 5],
-        "BAD_QUOTES": [8, 15, 17],
-        "BAD_SCORE": [9],
-        "NUL": [11],
-        "DUPLICATE_DROPPED": [12],
-        "OVER_LONG": [13, 14],
-    }
-
-    TSV = (
-        b"\t\n"  # 1 empty
-        b"\xff\n"  # 2 invalid
-        b"hard_negative\tanchor\tid\tpositive\r\n"  # 3 header
-        b"c\ta\t1\tb\r\n"  # 4
-        b"c\ta\t2\n"  # 5 columns
-        b"\n"  # 6 empty
-        b"c\x00\ta\t3\tb\n"  # 7 NUL, duplicate
-        b'"f\td\t4\te"\n'  # 8
-        b"c\ta\t5\t\n"  # 9 empty
-        + b"x"
-        * 10_001  # 10 over-long
-        + b"\ta\t6\tb\n"
-        b"i\tg\t\xc3\th\n"  # 11 invalid, though in a column that is not used
-    )
-    TSV_KEPT = ((4, Triplet("a", "b", "c")), (8, Triplet("d", 'e"', '"f')))
-    TSV_FAULTS = {  # noqa: RUF012
-        "EMPTY": [1, 6, 9],
-        "INVALID_TEXT": [2, 11],
-        "WRONG_COLUMNS": [5],
-        "NUL": [7],
-        "DUPLICATE_DROPPED": [7],
-        "OVER_LONG": [10],
-    }
-
-    JSONL = (
-        b'\xef\xbb\xbf["a", "b"]\r\n'  # 1
-        b"\n"  # 2 empty
-        b'["\xff", "b"]\n'  # 3 invalid
-        b'["a"]\n'  # 4 columns
-        b'{"list": ["a", "b"]}\n'  # 5 duplicate
-        b'["a", "b"\n'  # 6 JSON
-        b'["a", 7]\n'  # 7 fields
-        b'["\\ud800", "b"]\n'  # 8 half a surrogate pair
-        b'["a\\u0000", "c"]\n'  # 9 NUL
-        b'["a\x00", "d"]\n'  # 10 NUL
-        + b"["
-        * 100_000  # 11 JSON
-        + b'\n["a", " "]\n'  # 12 empty
-        b'["a", "' + b"x" * 10_001 + b'"]\n'  # 13 over-long
-        b"null\n"  # 14 fields
-        + b'"'
-        + b"y" * 5_000_000  # 15 over-long
-        + b'"\n["a", "e"]'  # 16
-    )
-    JSONL_KEPT = tuple(
-        (line, RankingList(("a", second))) for line, second in ((1, "b"), (9, "c"), (10, "d"), (16, "e"))
-    )
-    JSONL_FAULTS = {  # noqa: RUF012
-        "EMPTY": [2, 12],
-        "INVALID_TEXT": [3, 8],
-        "WRONG_COLUMNS": [4],
-        "DUPLICATE_DROPPED": [5],
-        "BAD_JSON": [6, 11],
-        "WRONG_FIELDS": [7, 14],
-        "NUL": [9, 10],
-        "OVER_LONG": [13, 15],
-    }
-
     @every_compression
-    @pytest.mark.parametrize(
-        ("format", "reader"),
-        [("txt", read_sentences), ("csv", read_pairs), ("tsv", read_triplets), ("jsonl", read_ranking_lists)],
-    )
-    def test_each_where_it_stands(self, format: str, reader: Any, compression: str, tmp_path: Path) -> None:
-        path = tmp_path / f"corpus.{format}.{compression}"
-        content = getattr(self, format.upper())
-        path.write_bytes(COMPRESS[compression](content))
-        reading = reader(path, duplicates="drop")
-        assert tuple(reading.located()) == getattr(self, f"{format.upper()}_KEPT")
-        assert faults(reading.report) == getattr(self, f"{format.upper()}_FAULTS")
+    @every_format
+    def test_each_where_it_stands(self, format: str, compression: str, tmp_path: Path) -> None:
+        corpus = CORPORA[format]
+        path = tmp_path / "corpus"
+        path.write_bytes(COMPRESS[compression](b"".join(corpus.lines)))
+        reading = corpus.reader(path, format=format, duplicates="drop")
+        assert list(reading.located()) == corpus.kept
+        assert faults(reading.report) == corpus.faults
         assert reading.report.read == reading.report.kept + reading.report.dropped
 
 
 # What the readers stumble over, more often than pure chance would bring it.
 tokens = st.sampled_from(
     [
-        b"\n",
-        b"\r\n",
-        b"\r",
-        b"\t",
-        b",",
-        b'"',
-        b'""',
-        b"\x00",
-        b"\xff",
-        b"\xef\xbb\xbf",
-        b"\xc3\xa9",
-        b"a",
-        b"text",
-        b" ",
-    ]
-    + [b"[", b"]", b"{", b"}", b":", b"null", b"1e999", b"NaN", b"0.5", b'"a"', b'["a","b"]', b"\\ud800", b"\\u0000"]
-    + [
-        b'{"text":"a"}',
-        b"sentence1,sentence2\n",
-        b"anchor\tpositive\tnegative\n",
-        b"\xe2\x80\xa8",
-        b"\xc2\x85",
-        b"\x0b",
+        *(b"\n", b"\r\n", b"\r", b"\t", b",", b'"', b'""', b"\x00", b"\xff", b"\xef\xbb\xbf", b"\xc3\xa9", b"a", b" "),
+        *(b"[", b"]", b"{", b"}", b":", b"null", b"1e999", b"NaN", b"0.5", b'"a"', b'["a","b"]', b"\\ud800"),
+        *(b'{"text":"a"}', b"text\n", b"sentence1,sentence2\n", b"anchor\tpositive\tnegative\n", b"\\u0000"),
+        *(b"\xe2\x80\xa8", b"\xc2\x85", b"\x0b"),
     ]
 )
 hostile_bytes = st.one_of(st.binary(max_size=300), st.lists(tokens, max_size=60).map(b"".join))

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nearer.errors import SettingError
@@ -189,6 +189,7 @@ class TestFaults:
         assert where == (2, "Unterminated string starting at, character 1")
 
 
+steady = settings(derandomize=True, deadline=None)
 printable = st.text(st.characters(exclude_categories=["Cc", "Cs"]), min_size=1).filter(
     lambda text: text == text.strip()
 )
@@ -196,6 +197,7 @@ numbers = st.none() | st.floats(allow_nan=False, allow_infinity=False)
 
 
 class TestRoundTrip:
+    @steady
     @given(
         pairs=st.lists(st.builds(Pair, printable, printable, numbers)),
         ascii_only=st.booleans(),
@@ -210,6 +212,7 @@ class TestRoundTrip:
         path.write_bytes(b"\n".join(json.dumps(value, ensure_ascii=ascii_only).encode() for value in values))
         assert list(read_pairs(path)) == pairs
 
+    @steady
     @given(lists=st.lists(st.lists(printable, min_size=2).map(tuple)))
     def test_ranking_lists(self, lists: list[tuple[str, ...]], tmp_path_factory: pytest.TempPathFactory) -> None:
         path = tmp_path_factory.getbasetemp() / "round-trip-lists.jsonl"

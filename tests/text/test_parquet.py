@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import datetime
 import gzip
+import os
 import random
 import sys
 from decimal import Decimal
-from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import Any
 
@@ -172,9 +172,12 @@ class TestFiles:
             list(read_sentences(path))
 
     def test_standard_input(self, write, monkeypatch: pytest.MonkeyPatch) -> None:
-        data = write({"text": ["one"]}).read_bytes()
-        monkeypatch.setattr(sys, "stdin", TextIOWrapper(BytesIO(data)))
-        assert list(read_sentences("-", format="parquet")) == ["one"]
+        out, into = os.pipe()  # which cannot be wound back, as Parquet needs it
+        os.write(into, write({"text": ["one"]}).read_bytes())
+        os.close(into)
+        with open(out) as stdin:
+            monkeypatch.setattr(sys, "stdin", stdin)
+            assert list(read_sentences("-", format="parquet")) == ["one"]
 
     @pytest.mark.parametrize("content", [b"", b"PAR1", b"text\nno parquet\n", bytes(1000), b"PAR1" * 100])
     def test_no_parquet(self, content: bytes, tmp_path: Path) -> None:

@@ -176,7 +176,7 @@ class TestEncodings:
 
     def test_a_codec_that_does_not_say_where_it_failed(self, tmp_path: Path) -> None:
         path = tmp_path / "a.txt"
-        path.write_bytes(b"\xff\none\n")
+        path.write_bytes(b"xn--a\none\n")
         reading = read_sentences(path, encoding="idna")
         assert list(reading) == ["one"]
         assert reading.report.count(Fault.INVALID_TEXT) == 1

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import zstandard
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nearer.errors import InputError
@@ -29,6 +29,7 @@ COMPRESS = {
 SENTENCES = [f"sentence {number} {number * 7919 % 10007}" for number in range(40_000)]
 TEXT = "".join(f"{sentence}\n" for sentence in SENTENCES).encode()
 
+steady = settings(derandomize=True, deadline=None)
 every_compression = pytest.mark.parametrize("compression", COMPRESS)
 
 
@@ -50,6 +51,7 @@ hostile_bytes = st.lists(
 
 
 class TestLines:
+    @steady
     @given(data=hostile_bytes, chunk=st.integers(1, 9))
     def test_any_chunk_size_gives_the_lines_of_split(self, data: bytes, chunk: int) -> None:
         with pytest.MonkeyPatch.context() as patch:
@@ -57,6 +59,7 @@ class TestLines:
             lines = list(iter_lines(io.BytesIO(data)))
         assert [line.data for line in lines] == lines_by_hand(data)
 
+    @steady
     @given(data=hostile_bytes, chunk=st.integers(1, 9), limit=st.integers(1, 9))
     def test_lines_over_the_limit_come_with_their_length_only(self, data: bytes, chunk: int, limit: int) -> None:
         data = data.lstrip(BYTE_ORDER_MARK)

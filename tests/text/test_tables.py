@@ -7,7 +7,7 @@ import io
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nearer.errors import InputError, SettingError
@@ -209,6 +209,11 @@ class TestCommaSeparated:
         assert [line for line, _ in records] == [number for number in range(1, 301) if number != 10]
         assert found == {Fault.BAD_QUOTES: [10]}
 
+    @pytest.mark.parametrize(("lines", "found"), [(100, {}), (101, {Fault.BAD_QUOTES: [1]})])
+    def test_a_quote_may_stay_open_for_a_hundred_lines(self, lines: int, found: dict, write) -> None:
+        content = '"first\n' + "".join(f"{number}\n" for number in range(2, lines)) + 'last"\n'
+        assert read(read_sentences(write("a.csv", content.encode())))[1] == found
+
     def test_a_quote_never_closed_near_the_end(self, write) -> None:
         reading = read_pairs(write("a.csv", b'a,b\n"c,d\ne,f'))
         assert read(reading) == ([(1, Pair("a", "b")), (3, Pair("e", "f"))], {Fault.BAD_QUOTES: [2]})
@@ -254,11 +259,16 @@ class TestRankingLists:
         kept = [(1, RankingList(("a", "b"))), (4, RankingList(("d", "e")))]
         assert read(reading) == (kept, {Fault.WRONG_COLUMNS: [2], Fault.EMPTY: [3]})
 
+    def test_faulty_lines_keep_their_fault(self, write) -> None:
+        reading = read_ranking_lists(write("a.tsv", b"a\tb\n\xff\n"))
+        assert read(reading) == ([(1, RankingList(("a", "b")))], {Fault.INVALID_TEXT: [2]})
+
     def test_an_empty_cell_drops_the_list(self, write) -> None:
         reading = read_ranking_lists(write("a.tsv", b"a\t\tb\nc\td\n"))
         assert read(reading) == ([(2, RankingList(("c", "d")))], {Fault.EMPTY: [1]})
 
 
+steady = settings(derandomize=True, deadline=None)
 printable = st.text(st.characters(exclude_categories=["Cc", "Cs"]), min_size=1).filter(
     lambda text: text == text.strip()
 )
@@ -273,18 +283,21 @@ def csv_by_hand(rows: list, **options: object) -> bytes:
 
 
 class TestRoundTrip:
+    @steady
     @given(sentences=st.lists(printable))
     def test_plain_text(self, sentences: list[str], tmp_path_factory: pytest.TempPathFactory) -> None:
         path = tmp_path_factory.getbasetemp() / "round-trip.txt"
         path.write_bytes("\n".join(["first", *sentences]).encode())
         assert list(read_sentences(path)) == ["first", *sentences]
 
+    @steady
     @given(rows=rows_of[3])
     def test_tab_separated_triplets(self, rows: list, tmp_path_factory: pytest.TempPathFactory) -> None:
         path = tmp_path_factory.getbasetemp() / "round-trip.tsv"
         path.write_bytes("\n".join("\t".join(row) for row in [("a", "b", "c"), *rows]).encode())
         assert list(read_triplets(path)) == [("a", "b", "c"), *rows]
 
+    @steady
     @given(rows=rows_of[2], quoting=st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]), ending=st.sampled_from("\r\n"))
     def test_comma_separated_pairs(
         self, rows: list, quoting: int, ending: str, tmp_path_factory: pytest.TempPathFactory
@@ -294,6 +307,7 @@ class TestRoundTrip:
         path.write_bytes(csv_by_hand([("sentence1", "sentence2"), *rows], quoting=quoting, lineterminator=ending))
         assert [pair[:2] for pair in read_pairs(path)] == rows
 
+    @steady
     @given(pieces=st.lists(st.lists(printable, min_size=1, max_size=5).map("\n".join), min_size=1))
     def test_comma_separated_sentences_over_several_lines(
         self, pieces: list[str], tmp_path_factory: pytest.TempPathFactory

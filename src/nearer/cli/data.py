@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Group
 from rich.table import Table
 
 from nearer.cli import options
-from nearer.cli.output import say, show_report, show_table
+from nearer.cli.output import one_line, say, show_report, show_table
 from nearer.errors import InputError, NearerError
 from nearer.text.reading import MAX_CHARACTERS, Reading, ReadOptions
 from nearer.text.shapes import SHAPES
@@ -43,7 +44,7 @@ def read(
     )
     records = reading.located()
     for line, record in itertools.islice(records, show):
-        print(f"{line}\t{record}")
+        print(f"{line}\t{one_line(str(record))}")
     for _ in records:
         pass
     say(str(reading.report))
@@ -72,7 +73,11 @@ def tokenize(
     store = open_store(reading, load_tokenizer(model_folder(model)), max_length=max_length, progress=True)
     show_report(reading.report)
     mean = len(store.tokens) / store.sentences
-    say(f"{store.folder}: {len(store):,} records, {store.sentences:,} sentences, {mean:.1f} tokens each")
+    dropped = store.facts["report"]["dropped"]  # also where the store was built by an earlier run
+    say(
+        f"{store.folder}: {len(store):,} records ({dropped:,} dropped), {store.sentences:,} sentences, "
+        f"{mean:.1f} tokens each"
+    )
 
 
 @app.command("check")
@@ -80,31 +85,41 @@ def check(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A data folder.")],
 ) -> None:
     """Show which STS sets a folder holds, and whether their pairs are all there."""
-    from nearer.evaluation.sts_data import load_sts
+    from nearer.evaluation.sts_sets import TASKS
+
+    if not folder.is_dir():
+        raise InputError(f"{folder}: no such folder.")
+    table = Table()
+    for column in ("task", "layout", "pairs", "state"):
+        table.add_column(column)
+    rows = {name: _state(name, folder) for name in TASKS}
+    for name, row in rows.items():
+        table.add_row(name, *row)
+    show_table(Group(str(folder), table))
+    states = [state.partition(" ")[0] for _, _, state in rows.values()]
+    if set(states) == {"missing"}:
+        raise InputError(f"{folder}: holds none of the STS sets.")
+    faulty = len(states) - states.count("complete") - states.count("missing")
+    if faulty:
+        raise InputError(f"{folder}: {faulty} of the sets are damaged or changed.")
+
+
+def _state(name: str, folder: Path) -> tuple[str, str, str]:
+    """Layout, number of pairs and state of one set."""
+    from nearer.evaluation.sts_data import MissingData, load_sts
     from nearer.evaluation.sts_fetch import verify
     from nearer.evaluation.sts_sets import TASKS
 
-    table = Table(title=str(folder), title_justify="left")
-    for column in ("task", "layout", "pairs", "state"):
-        table.add_column(column)
-    found = 0
-    for name, (set_name, split) in TASKS.items():
-        try:
-            [task] = load_sts([name], folder)
-        except NearerError as error:
-            if not folder.is_dir():
-                raise
-            table.add_row(name, "", "", str(error).splitlines()[0].removeprefix(f"{folder}/"))
-            continue
-        found += 1
-        fetched = folder / f"{set_name}.{split}.jsonl"
-        changed = task.layout == "flat" and not verify(fetched)
-        table.add_row(
-            name, task.layout, f"{len(task.pairs):,}", "changed since it was fetched" if changed else "complete"
-        )
-    show_table(table)
-    if not found:
-        raise InputError(f"{folder}: holds none of the STS sets.")
+    try:
+        [task] = load_sts([name], folder)
+    except MissingData as error:
+        return "", "", f"missing ({error.path.relative_to(folder)})"
+    except NearerError as error:
+        said = str(error).splitlines()[0]
+        return "", "", f"damaged ({said.removeprefix(f'{folder}/').removeprefix(f'{folder}: ').removesuffix('.')})"
+    set_name, split = TASKS[name]
+    changed = task.layout == "flat" and not verify(folder / f"{set_name}.{split}.jsonl")
+    return task.layout, f"{len(task.pairs):,}", "changed since it was fetched" if changed else "complete"
 
 
 @app.command("get")

@@ -2,18 +2,48 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import os
 import sys
-from typing import Annotated
+from typing import Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperGroup
 
 import nearer
-from nearer.cli import data, models
+from nearer.cli import data, models, train
 from nearer.errors import NearerError
+
+
+class Commands(TyperGroup):
+    """The commands, with their failures told in one line.
+
+    Caught here, because around this Typer ends an interrupted command without a word and a closed pipe with code 1.
+    """
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()  # what fails only when it is written out fails here, not when Python ends
+            return result
+        except NearerError as error:
+            _fail(f"error: {error}", 1)
+        except KeyboardInterrupt:
+            _fail("interrupted", 130)
+        except OSError as error:
+            if error.errno not in (errno.EPIPE, errno.ENOSPC):
+                raise
+            # what is still in the buffer has nowhere to go
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            if error.errno == errno.ENOSPC:
+                _fail(f"error: the output cannot be written ({error.strerror}).", 1)
+            sys.exit(0)  # the reader of our output went away (as `head` does): nothing to complain about
+
 
 app = typer.Typer(
     name="nearer",
+    cls=Commands,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -23,6 +53,8 @@ app.command()(models.evaluate)
 app.command()(models.encode)
 app.command()(models.similarity)
 app.command()(models.rank)
+app.command()(train.train)
+app.command()(train.recipes)
 app.add_typer(data.app, name="data")
 
 
@@ -43,19 +75,12 @@ def _options(
 
 def main() -> None:
     """Exit codes: 0 done, 1 a mistake or misfortune that is explained in one line, 2 wrong usage, 130 interrupted."""
-    try:
-        app()
-    except NearerError as error:
-        _fail(f"error: {error}", 1)
-    except KeyboardInterrupt:
-        _fail("interrupted", 130)
-    except BrokenPipeError:
-        # the reader of our output went away (as `head` does): nothing to complain about
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a sentence may hold what the terminal cannot show
+    app()
 
 
-def _fail(message: str, code: int) -> None:
+def _fail(message: str, code: int) -> NoReturn:
     print(message, file=sys.stderr)
     sys.exit(code)
 

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-import json
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from nearer.cli import options
-from nearer.cli.output import say, show_report, show_table
+from nearer.cli.output import one_line, say, show_report, show_table
+from nearer.errors import InputError
 from nearer.text.reading import MAX_CHARACTERS
+
+
+class Aggregation(StrEnum):
+    all = "all"
+    mean = "mean"
+    wmean = "wmean"
+
+
+class Correlation(StrEnum):
+    spearman = "spearman"
+    pearson = "pearson"
 
 
 def evaluate(
@@ -24,30 +36,48 @@ def evaluate(
     max_length: options.MaxLength = None,
     text_normalisation: options.Normalisation = None,
     pooler_as_head: options.PoolerAsHead = False,
-    aggregation: Annotated[str, typer.Option(help="all, mean or wmean over a year's subsets.")] = "all",
-    correlation: Annotated[str, typer.Option(help="spearman or pearson.")] = "spearman",
+    aggregation: Annotated[
+        Aggregation, typer.Option(help="Over a year's subsets: joined, averaged, or averaged by size.")
+    ] = Aggregation.all,
+    correlation: Annotated[Correlation, typer.Option(help="With the gold scores.")] = Correlation.spearman,
     json_file: Annotated[
         Path | None, typer.Option("--json", help="Write scores and protocol; '-' prints them.")
     ] = None,
-    batch_size: options.BatchSize = 64,
+    batch_size: options.BatchSize = None,
     device: options.Device = None,
     trust_remote_code: options.RemoteCode = False,
 ) -> None:
     """Score a model on STS tasks, or on any file with two sentences and a score."""
+    from nearer.encoder import Encoder
     from nearer.evaluation import evaluate as run
     from nearer.evaluation import load_tasks
 
-    # the data first: a wrong path should not cost the loading of a model
+    # the paths first: a wrong one should not cost the loading of a model
+    if json_file is not None and not json_file.parent.is_dir():
+        raise InputError(f"{json_file}: the folder {json_file.parent} does not exist.")
     loaded = load_tasks([name.strip() for name in tasks.split(",") if name.strip()], data)
     for task in loaded:
         if task.report:
             show_report(task.report)
-    encoder = _load(model, pooling, max_length, text_normalisation, pooler_as_head, device, trust_remote_code)
+    encoder = Encoder.load(
+        model,
+        pooling=pooling,
+        max_length=max_length,
+        text_normalisation=text_normalisation,
+        pooler_as_head=pooler_as_head,
+        device=device,
+        trust_remote_code=trust_remote_code,
+    )
     results = run(
-        encoder, loaded, aggregation=aggregation, correlation=correlation, batch_size=batch_size, progress=True
+        encoder,
+        loaded,
+        aggregation=aggregation.value,
+        correlation=correlation.value,
+        batch_size=batch_size,
+        progress=True,
     )
     if json_file is not None and str(json_file) == "-":
-        print(json.dumps(results.to_dict(), indent=2, ensure_ascii=False))
+        print(results.to_json())
         return
     show_table(results.table())
     if json_file is not None:
@@ -69,17 +99,26 @@ def encode(
     columns: options.Columns = None,
     encoding: options.Encoding = "utf-8",
     max_characters: options.MaxCharacters = MAX_CHARACTERS,
-    batch_size: options.BatchSize = 64,
+    batch_size: options.BatchSize = None,
     device: options.Device = None,
     trust_remote_code: options.RemoteCode = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the output.")] = False,
 ) -> None:
     """Encode the sentences of a file into a NumPy file, one row each, with a description beside it."""
+    from nearer.encoder import Encoder
     from nearer.encoder.files import encode_file
     from nearer.text import read_sentences
 
     reading = read_sentences(file, **options.read_options(columns, encoding, max_characters))
-    encoder = _load(model, pooling, max_length, text_normalisation, pooler_as_head, device, trust_remote_code)
+    encoder = Encoder.load(
+        model,
+        pooling=pooling,
+        max_length=max_length,
+        text_normalisation=text_normalisation,
+        pooler_as_head=pooler_as_head,
+        device=device,
+        trust_remote_code=trust_remote_code,
+    )
     written = encode_file(
         encoder, reading, out, batch_size=batch_size, normalize=normalize, progress=True, overwrite=force
     )
@@ -101,7 +140,17 @@ def similarity(
     trust_remote_code: options.RemoteCode = False,
 ) -> None:
     """Print the cosine similarity of two sentences."""
-    encoder = _load(model, pooling, max_length, text_normalisation, pooler_as_head, device, trust_remote_code)
+    from nearer.encoder import Encoder
+
+    encoder = Encoder.load(
+        model,
+        pooling=pooling,
+        max_length=max_length,
+        text_normalisation=text_normalisation,
+        pooler_as_head=pooler_as_head,
+        device=device,
+        trust_remote_code=trust_remote_code,
+    )
     print(f"{encoder.similarity(first, second):.4f}")
 
 
@@ -123,7 +172,7 @@ def rank(
     trust_remote_code: options.RemoteCode = False,
 ) -> None:
     """Rank the sentences of a file by nearness to a query: similarity, line and sentence, tab-separated."""
-    from nearer.errors import InputError
+    from nearer.encoder import Encoder
     from nearer.text import read_sentences
 
     reading = read_sentences(file, **options.read_options(columns, encoding, max_characters))
@@ -131,23 +180,7 @@ def rank(
     show_report(reading.report)
     if not located:
         raise InputError(f"{file}: nothing in it could be used.")
-    encoder = _load(model, pooling, max_length, text_normalisation, pooler_as_head, device, trust_remote_code)
-    for ranked in encoder.rank(query, [sentence for _, sentence in located], top=top):
-        print(f"{ranked.score:.4f}\t{located[ranked.place][0]}\t{ranked.sentence}")
-
-
-def _load(
-    model: str,
-    pooling: str | None,
-    max_length: int | None,
-    text_normalisation: str | None,
-    pooler_as_head: bool,
-    device: str | None,
-    trust_remote_code: bool,
-) -> Any:
-    from nearer.encoder import Encoder
-
-    return Encoder.load(
+    encoder = Encoder.load(
         model,
         pooling=pooling,
         max_length=max_length,
@@ -156,3 +189,5 @@ def _load(
         device=device,
         trust_remote_code=trust_remote_code,
     )
+    for ranked in encoder.rank(query, [sentence for _, sentence in located], top=top):
+        print(f"{ranked.score:.4f}\t{located[ranked.place][0]}\t{one_line(ranked.sentence)}")

@@ -23,7 +23,7 @@ PoolerAsHead = Annotated[
 ]
 Device = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 … Default: a GPU if there is one.")]
 RemoteCode = Annotated[bool, typer.Option("--trust-remote-code", help="Run code that comes with the model.")]
-BatchSize = Annotated[int, typer.Option(min=1, help="Sentences encoded at a time.")]
+BatchSize = Annotated[int | None, typer.Option(min=1, help="Sentences encoded at a time. Default: by the device.")]
 Columns = Annotated[
     str | None, typer.Option(help="Columns in order, by name or number from 0: 'sent0,sent1' or '5,6,4'.")
 ]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sys
 
-from rich.console import Console
-from rich.table import Table
+from rich.console import Console, RenderableType
 
 from nearer.text.faults import ReadReport
+
+# a pipe has no width of its own: do not fold paths and messages there
+PIPE_WIDTH = 200
 
 
 def say(message: str) -> None:
@@ -20,6 +22,12 @@ def show_report(report: ReadReport) -> None:
         say(str(report))
 
 
-def show_table(table: Table) -> None:
-    # a pipe has no width of its own: do not fold model paths there
-    Console(width=None if sys.stdout.isatty() else 120).print(table)
+def show_table(table: RenderableType) -> None:
+    # names and paths are shown as they are, also where they look like rich's markup or its emoji
+    width = None if sys.stdout.isatty() else PIPE_WIDTH
+    Console(width=width, markup=False, emoji=False, highlight=False).print(table)
+
+
+def one_line(text: str) -> str:
+    """A sentence for a line with tab-separated columns; quoted cells and JSON can hold line breaks."""
+    return text.translate(str.maketrans("\t\r\n", "   "))

@@ -49,6 +49,7 @@ class Encoder(nn.Module):
         projections: Sequence[Projection] = (),
         provenance: Mapping[str, Any] | None = None,
         name: str = "",
+        source: Path | None = None,
     ) -> None:
         super().__init__()
         self.backbone = backbone
@@ -58,6 +59,7 @@ class Encoder(nn.Module):
         self.projections = nn.ModuleList(projections)
         self.provenance = dict(provenance or {})
         self.name = name
+        self.source = source
 
     @classmethod
     def load(
@@ -89,7 +91,7 @@ class Encoder(nn.Module):
             trust_remote_code=trust_remote_code,
             overrides=overrides,
         )
-        encoder = cls(**parts, name=str(name))
+        encoder = cls(**parts, name=str(name), source=folder)
         encoder.eval()
         return encoder.to(_device(device))
 
@@ -117,17 +119,23 @@ class Encoder(nn.Module):
             vectors = projection(vectors)
         return vectors
 
+    def states(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """The last layer's token states (batch, tokens, width), for losses on tokens."""
+        states: Tensor = self.backbone(input_ids=ids, attention_mask=mask).last_hidden_state
+        return states
+
     def encode(
         self,
         sentences: str | Iterable[str],
         *,
-        batch_size: int = 64,
+        batch_size: int | None = None,
         normalize: bool | None = None,
         progress: bool = False,
         prompt_name: str | None = None,
     ) -> Vectors:
         """Vectors of sentences, float32: (dimension,) for one string, (sentences, dimension) for several.
 
+        batch_size: sentences that pass the model together; None chooses by the device.
         normalize: vectors of length 1; None does as the model says. prompt_name: one of the model's prompts.
         """
         one = isinstance(sentences, str)

@@ -20,12 +20,15 @@ if TYPE_CHECKING:
 
 # Sentences tokenised at a time: enough to keep all cores busy, little enough to show progress.
 TOKENISED_AT_ONCE = 10_000
+BATCH_ON_CPU, BATCH_ON_GPU = 64, 512
 
 
 def encode_sentences(
-    encoder: Encoder, sentences: Sequence[str], *, batch_size: int, normalize: bool, prompt: str, progress: bool
+    encoder: Encoder, sentences: Sequence[str], *, batch_size: int | None, normalize: bool, prompt: str, progress: bool
 ) -> NDArray[np.float32]:
     """Vectors of `sentences` (sentences, dimension), float32, in their order."""
+    if batch_size is None:
+        batch_size = BATCH_ON_GPU if encoder.device.type == "cuda" else BATCH_ON_CPU
     if batch_size < 1:
         raise SettingError(f"batch_size: {batch_size} is below 1.")
     check_sentences(sentences)
@@ -38,12 +41,13 @@ def encode_sentences(
     try:
         with torch.inference_mode(), progress_bar("encoding", len(unique), "sentences", shown=progress) as advance:
             tokens = _tokenised(encoder, unique, prompt)
-            prompt_length = _prompt_length(encoder, prompt)
+            prompt_length, trailing = _prompt_length(encoder, prompt), encoder.trailing_padding
             # the longest first: what does not fit in memory fails at once
             order = sorted(range(len(unique)), key=lambda place: -len(tokens[place]))
             for start in range(0, len(order), batch_size):
                 batch = order[start : start + batch_size]
-                vectors[batch] = _encode_batch(encoder, [tokens[place] for place in batch], prompt_length, normalize)
+                ids, mask = pad([tokens[place] for place in batch], encoder.padding_id, encoder.device, trailing)
+                vectors[batch] = _encode_batch(encoder, ids, mask, prompt_length, normalize)
                 advance(len(batch))
     finally:
         encoder.train(was_training)
@@ -59,7 +63,7 @@ def check_sentences(sentences: Sequence[str]) -> None:
 
 
 def pad(
-    tokens: Sequence[Sequence[int]], padding: int, device: torch.device, trailing: int = 0
+    tokens: Sequence[Sequence[int] | NDArray[np.int64]], padding: int, device: torch.device, trailing: int = 0
 ) -> tuple[Tensor, Tensor]:
     """Token ids and their mask, both (batch, longest + trailing), padded on the right."""
     lengths = np.array([len(ids) for ids in tokens])
@@ -87,9 +91,8 @@ def _prompt_length(encoder: Encoder, prompt: str) -> int:
 
 
 def _encode_batch(
-    encoder: Encoder, tokens: Sequence[Sequence[int]], prompt_length: int, normalize: bool
+    encoder: Encoder, ids: Tensor, mask: Tensor, prompt_length: int, normalize: bool
 ) -> NDArray[np.float32]:
-    ids, mask = pad(tokens, encoder.padding_id, encoder.device, encoder.trailing_padding)
     pooled_mask = mask
     if prompt_length:
         pooled_mask = mask.clone()

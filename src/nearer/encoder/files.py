@@ -31,7 +31,7 @@ def encode_file(
     reading: Reading[str],
     out: str | Path,
     *,
-    batch_size: int = 64,
+    batch_size: int | None = None,
     normalize: bool | None = None,
     progress: bool = False,
     overwrite: bool = False,

@@ -48,10 +48,10 @@ def load_parts(
         )
     else:
         layout = Layout(transformer=folder)
-    tokenizer = load_tokenizer(layout.transformer, trust_remote_code=trust_remote_code)
     backbone = load_backbone(
         layout.transformer, trust_remote_code=trust_remote_code, overrides=overrides, pooler=pooler_as_head
     )
+    tokenizer = load_tokenizer(layout.transformer, trust_remote_code=trust_remote_code)
     head = take_pooler(backbone, folder) if pooler_as_head else _saved_head(folder, layout, own)
     longest = longest_input(backbone, tokenizer)
     if max_length is not None and max_length > longest:

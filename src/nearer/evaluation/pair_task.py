@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,6 +23,16 @@ class PairTask:
     subsets: dict[str, list[Pair]]
     report: ReadReport | None = field(default=None, compare=False)
 
+    def __post_init__(self) -> None:
+        for subset, pairs in self.subsets.items():
+            unscored = sum(pair.score is None for pair in pairs)
+            if unscored:
+                raise InputError(
+                    f"{subset}: {unscored:,} of {len(pairs):,} pairs have no score; a task needs one for each."
+                )
+        if len(self.pairs) < 2:
+            raise InputError(f"{self.name}: {len(self.pairs)} pairs, a correlation needs at least 2.")
+
     @property
     def pairs(self) -> list[Pair]:
         return [pair for subset in self.subsets.values() for pair in subset]
@@ -30,9 +41,9 @@ class PairTask:
         """A digest of the sentences and scores in their order: equal hashes, equal data."""
         digest = hashlib.sha256()
         for subset, pairs in self.subsets.items():
-            digest.update(f"{subset}\n".encode())
+            digest.update(json.dumps(subset).encode())
             for pair in pairs:
-                digest.update(f"{pair.first}\t{pair.second}\t{pair.score!r}\n".encode())
+                digest.update(json.dumps(pair).encode())  # quoted: no sentence can look like two
         return digest.hexdigest()[:16]
 
 
@@ -47,5 +58,5 @@ def file_task(path: str | Path, *, columns: tuple[str, ...] | None = None, name:
         )
     if len(pairs) < 2:
         raise InputError(f"{path}: {len(pairs)} usable pairs found, a correlation needs at least 2.\n{reading.report}")
-    name = name or Path(path).name.split(".")[0]
+    name = name or Path(path).name.lstrip(".").split(".")[0]
     return PairTask(name, "file", "file", {name: pairs}, reading.report)

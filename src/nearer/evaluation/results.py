@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nearer.errors import InputError
+from nearer.evaluation.sts_sets import TASKS
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rich.console import Group
 
 
 @dataclass(frozen=True)
@@ -52,41 +53,51 @@ class Results:
         return sum(v for v in values if v is not None) / len(values) if values and None not in values else None
 
     def __getitem__(self, task: str) -> float | None:
-        for score in self.scores:
-            if task in (score.task, f"{score.task} {score.split}"):
-                return self.main(score)
-        raise KeyError(task)
+        """A task's figure, by its name as asked for (`stsb-dev`) or as shown (`STS-B`, `STS-B dev`)."""
+        wanted = {task, " ".join(TASKS.get(task.lower(), ()))}
+        found = [score for score in self.scores if wanted & {score.task, f"{score.task} {score.split}"}]
+        if len(found) != 1:
+            names = ", ".join(f"{score.task} {score.split}" for score in self.scores)
+            raise KeyError(f"{task!r} is {len(found) or 'none'} of the tasks: {names}")
+        return self.main(found[0])
 
     def to_dict(self) -> dict[str, Any]:
         scores = [{**asdict(score), "score": self.main(score)} for score in self.scores]
         return {**asdict(self), "scores": scores, "average": self.average}
 
+    def to_json(self) -> str:
+        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
+
     def write_json(self, path: str | Path) -> None:
         try:
-            Path(path).write_text(json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+            Path(path).write_text(self.to_json() + "\n", encoding="utf-8", errors="backslashreplace")
         except OSError as error:
             raise InputError(f"{path}: cannot be written ({error.strerror}).") from None
 
-    def table(self) -> Table:
+    def table(self) -> Group:
+        """The figures for a terminal, with the protocol above and below."""
+        from rich.console import Group
         from rich.table import Table
+        from rich.text import Text
 
-        protocol = self.protocol
-        kind = f"{protocol['correlation'].capitalize()} × 100, {protocol['aggregation']}"
-        table = Table(title=f"{self.model}  ({kind})", caption=self._caption(), title_justify="left")
+        kind = f"{self.protocol['correlation'].capitalize()} × 100, {self.protocol['aggregation']}"
+        table = Table()
         for column, justify in (("task", "left"), ("split", "left"), ("pairs", "right"), ("score", "right")):
             table.add_column(column, justify=justify)  # type: ignore[arg-type]
         for score in self.scores:
-            shown = score.remark or _percent(self.main(score))
-            table.add_row(score.task, score.split, f"{score.pairs:,}", shown)
+            figure = self.main(score)
+            shown = score.remark if figure is None else _percent(figure)
+            table.add_row(Text(score.task), score.split, f"{score.pairs:,}", shown)
         if len(self.scores) > 1:
             table.add_section()
             table.add_row("average", "", "", _percent(self.average), style="bold")
-        return table
+        # beside the table, not its title and caption: those are folded to its width
+        return Group(Text(f"{self.model}  ({kind})", style="italic"), table, Text(self._caption(), style="dim"))
 
     def _caption(self) -> str:
-        protocol = self.protocol
         hidden = ("correlation", "aggregation", "similarity")
-        facts = ", ".join(f"{name} {value}" for name, value in protocol.items() if name not in hidden)
+        shown = {name: value for name, value in self.protocol.items() if name not in hidden and value is not False}
+        facts = ", ".join(name if value is True else f"{name} {value}" for name, value in shown.items())
         return f"{facts}; {self.sentences:,} unique sentences in {self.seconds:.1f} s"
 
 

@@ -13,15 +13,15 @@ from numpy.typing import NDArray
 from nearer.encoder.settings import EncoderSettings
 from nearer.encoder.sources import BUNDLED
 from nearer.errors import SettingError
-from nearer.evaluation.correlation import AGGREGATIONS, aggregate, pearson, spearman
+from nearer.evaluation.correlation import AGGREGATIONS, aggregate, joined, pearson, spearman, why_undefined
 from nearer.evaluation.pair_task import PairTask, file_task
 from nearer.evaluation.results import Results, TaskScore
-from nearer.evaluation.sts_data import load_sts
+from nearer.evaluation.sts_data import expand, load_sts
+from nearer.evaluation.sts_sets import EVERYDAY, YEARS
 from nearer.text.records import Pair
 from nearer.versions import library_versions
 
 CORRELATIONS = ("spearman", "pearson")
-EVERYDAY = "everyday"
 
 
 class Scorer(Protocol):
@@ -30,36 +30,54 @@ class Scorer(Protocol):
     name: str
     settings: EncoderSettings
 
-    def encode(self, sentences: Sequence[str], *, batch_size: int, progress: bool) -> NDArray[np.float32]: ...
+    def encode(self, sentences: Sequence[str], *, batch_size: int | None, progress: bool) -> NDArray[np.float32]: ...
 
     def pair_scores(self, first: NDArray[np.float32], second: NDArray[np.float32]) -> NDArray[np.float64]: ...
 
 
-def load_tasks(names: Sequence[str], data: str | Path | None) -> list[PairTask]:
-    """Tasks by name: the STS sets (from the folder `data`), the bundled `everyday`, or a file of scored pairs."""
-    tasks = []
-    for name in names:
-        if name == EVERYDAY:
-            tasks.append(file_task(BUNDLED / "everyday-pairs.tsv", name=EVERYDAY))
-        elif Path(name).is_file() or Path(name).suffix:
-            tasks.append(file_task(name))
-        elif data is None:
-            raise SettingError(f"tasks: {name!r} needs the folder of the STS sets (--data DIR).")
-        else:
-            tasks += load_sts([name], data)
-    if not tasks:
+def load_tasks(tasks: Sequence[str | PairTask], data: str | Path | None) -> list[PairTask]:
+    """Tasks by name: the STS sets (from the folder `data`), the bundled `everyday`, or a file of scored pairs.
+
+    What is a task already stays as it is. A task that comes twice (`sts,stsb`) is one task.
+    """
+    single: list[str | PairTask] = []
+    for given in tasks:
+        stands_for = [given] if isinstance(given, PairTask) or _is_single(given) else expand([given])
+        single += [task for task in stands_for if task not in single]
+    if not single:
         raise SettingError(f"tasks: none named; sts, {EVERYDAY} or a file of scored pairs.")
-    return tasks
+    return [_load_task(task, data) for task in single]
+
+
+def _load_task(name: str | PairTask, data: str | Path | None) -> PairTask:
+    if isinstance(name, PairTask):
+        return name
+    if name == EVERYDAY:
+        return file_task(BUNDLED / "everyday-pairs.tsv", name=EVERYDAY)
+    if _is_file(name):
+        return file_task(name)
+    if data is None:
+        raise SettingError(f"tasks: {name!r} needs the folder of the STS sets (--data DIR).")
+    [task] = load_sts([name], data)
+    return task
+
+
+def _is_single(name: str) -> bool:
+    return name == EVERYDAY or _is_file(name)
+
+
+def _is_file(name: str) -> bool:
+    return Path(name).is_file() or bool(Path(name).suffix)
 
 
 def evaluate(
     encoder: Scorer,
-    tasks: Sequence[str | PairTask] = ("sts",),
+    tasks: str | PairTask | Sequence[str | PairTask] = ("sts",),
     *,
     data: str | Path | None = None,
     aggregation: str = "all",
     correlation: str = "spearman",
-    batch_size: int = 64,
+    batch_size: int | None = None,
     progress: bool = False,
 ) -> Results:
     """Score an encoder on STS tasks. Each unique sentence of all tasks together is encoded once."""
@@ -67,7 +85,8 @@ def evaluate(
         raise SettingError(f"aggregation: {aggregation!r} is not one of {', '.join(AGGREGATIONS)}.")
     if correlation not in CORRELATIONS:
         raise SettingError(f"correlation: {correlation!r} is not one of {', '.join(CORRELATIONS)}.")
-    loaded = [task for item in tasks for task in ([item] if isinstance(item, PairTask) else load_tasks([item], data))]
+    loaded = load_tasks([tasks] if isinstance(tasks, (str, PairTask)) else tasks, data)
+    _check_subsets(loaded, aggregation)
     places = {
         sentence: place
         for place, sentence in enumerate(dict.fromkeys(s for task in loaded for p in task.pairs for s in p[:2]))
@@ -77,12 +96,21 @@ def evaluate(
     scores = [_score(encoder, task, vectors, places) for task in loaded]
     return Results(
         model=encoder.name,
-        protocol=_protocol(encoder.settings, aggregation, correlation),
+        protocol=_protocol(encoder, aggregation, correlation),
         scores=scores,
         sentences=len(places),
         seconds=time.perf_counter() - started,
         libraries=library_versions(),
     )
+
+
+def _check_subsets(tasks: Sequence[PairTask], aggregation: str) -> None:
+    whole = [task.name for task in tasks if task.layout == "flat" and task.name in YEARS]
+    if whole and aggregation != "all":
+        raise SettingError(
+            f"aggregation: {aggregation!r} is over a year's subsets, which {whole[0]} as fetched from the hub does not "
+            "have; use 'all', or SentEval's or the raw folders."
+        )
 
 
 def _score(encoder: Scorer, task: PairTask, vectors: NDArray[np.float32], places: dict[str, int]) -> TaskScore:
@@ -97,12 +125,16 @@ def _score(encoder: Scorer, task: PairTask, vectors: NDArray[np.float32], places
         spearman={name: _percent(value) for name, value in spearmans.items()},
         pearson={name: _percent(value) for name, value in pearsons.items()},
         subsets={
-            name: {"pairs": len(gold), "spearman": _percent(spearman(predicted, gold))}
+            name: {
+                "pairs": len(gold),
+                "spearman": _percent(spearman(predicted, gold)),
+                "pearson": _percent(pearson(predicted, gold)),
+            }
             for name, (predicted, gold) in subsets.items()
         },
         data_hash=task.data_hash(),
         dropped=task.report.dropped if task.report else 0,
-        remark="" if spearmans["all"] is not None else _why_undefined(sides),
+        remark=_remark(subsets),
     )
 
 
@@ -114,17 +146,23 @@ def _predicted(
     return encoder.pair_scores(first, second), np.array([pair.score for pair in pairs], dtype=np.float64)
 
 
-def _why_undefined(sides: Sequence[tuple[NDArray[np.float64], NDArray[np.float64]]]) -> str:
-    gold = np.concatenate([gold for _, gold in sides])
-    return f"undefined: all {'gold scores' if np.ptp(gold) == 0 else 'similarities'} are equal"
+def _remark(subsets: dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]]) -> str:
+    if reason := why_undefined(*joined(list(subsets.values()))):
+        return f"undefined: {reason}"
+    for name, sides in subsets.items():
+        if reason := why_undefined(*sides):
+            return f"undefined over subsets: in {name} {reason}"
+    return ""
 
 
-def _protocol(settings: EncoderSettings, aggregation: str, correlation: str) -> dict[str, Any]:
+def _protocol(encoder: Scorer, aggregation: str, correlation: str) -> dict[str, Any]:
+    settings = encoder.settings
     return {
         "correlation": correlation,
         "aggregation": aggregation,
         "similarity": "cosine",
         "pooling": settings.pooling,
+        "head": getattr(encoder, "head", None) is not None and settings.pooling != "cls_before_head",
         "max_length": settings.max_length,
         "text_normalisation": settings.text_normalisation,
         **({"prompt": settings.default_prompt} if settings.default_prompt else {}),

@@ -12,16 +12,26 @@ These files are known to the pair, so anything unexpected in them is an error, n
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from nearer.errors import InputError, SettingError
 from nearer.evaluation.pair_task import PairTask
-from nearer.evaluation.sts_sets import BENCHMARK, SEVEN, SICK, TASKS, YEARS, expected_pairs
+from nearer.evaluation.sts_sets import BENCHMARK, EVERYDAY, SEVEN, SICK, TASKS, YEARS, expected_pairs
 from nearer.text import read_pairs
 from nearer.text.records import Pair
 
 GET_HINT = "`nearer data get sts` fetches the sets; `nearer data check` shows what a folder holds"
+WHOLE_HINT = "the hub's SICK-R, which is here, does not mark its splits: ask for sick-r-all"
+
+
+class MissingData(InputError):
+    """A set that is not in the folder: `path` is what was looked for."""
+
+    def __init__(self, path: Path, hint: str = GET_HINT) -> None:
+        super().__init__(f"{path}: is missing; {hint}.")
+        self.path = path
 
 
 def load_sts(names: Iterable[str], folder: str | Path) -> list[PairTask]:
@@ -33,6 +43,7 @@ def load_sts(names: Iterable[str], folder: str | Path) -> list[PairTask]:
 
 
 def expand(names: Iterable[str]) -> list[str]:
+    """The single tasks that these names stand for, each once; a name that is none is an error with the nearest."""
     expanded: dict[str, None] = {}
     for name in names:
         lowered = name.lower()
@@ -41,29 +52,30 @@ def expand(names: Iterable[str]) -> list[str]:
         elif lowered in TASKS:
             expanded[lowered] = None
         else:
-            near = difflib.get_close_matches(lowered, ["sts", *TASKS], n=1)
+            known = ("sts", EVERYDAY, *TASKS)
+            near = difflib.get_close_matches(lowered, known, n=1)
             hint = f" Did you mean {near[0]!r}?" if near else ""
-            raise SettingError(f"tasks: {name!r} is neither a file nor one of sts, {', '.join(TASKS)}.{hint}")
+            raise SettingError(f"tasks: {name!r} is neither a file nor one of {', '.join(known)}.{hint}")
     return list(expanded)
 
 
 def _load(name: str, root: Path) -> PairTask:
     set_name, split = TASKS[name]
     flat = root / f"{set_name}.{split}.jsonl"
-    if flat.exists():
-        task = PairTask(set_name, split, "flat", {set_name: _flat_pairs(flat)})
+    layout, base = ("flat", root) if flat.exists() else _base(root)
+    if layout == "flat":
+        subsets = {set_name: _flat_pairs(flat)}
+    elif set_name in YEARS:
+        subsets = {
+            subset: _year_pairs(base / f"{set_name}-en-test", subset, count)
+            for subset, count in YEARS[set_name].items()
+        }
     else:
-        layout, base = _base(root)
-        if set_name in YEARS:
-            subsets = {
-                subset: _year_pairs(base / f"{set_name}-en-test", subset, count)
-                for subset, count in YEARS[set_name].items()
-            }
-        else:
-            subsets = {set_name: _split_pairs(set_name, split, root, base)}
-        task = PairTask(set_name, split, layout, subsets)
-    _check_count(task, root, expected_pairs(set_name, split))
-    return task
+        subsets = {set_name: _split_pairs(set_name, split, root, base)}
+    found, expected = sum(map(len, subsets.values())), expected_pairs(set_name, split)
+    if found != expected:
+        raise InputError(f"{root}: {set_name} ({split}) has {found:,} pairs, {expected:,} are expected.")
+    return PairTask(set_name, split, layout, subsets)
 
 
 def _base(root: Path) -> tuple[str, Path]:
@@ -74,15 +86,17 @@ def _base(root: Path) -> tuple[str, Path]:
 def _split_pairs(set_name: str, split: str, root: Path, base: Path) -> list[Pair]:
     if set_name == "STS-B":
         return list(_benchmark_pairs(base / "STSBenchmark" / BENCHMARK[split][0]))
-    splits = ("train", "dev", "test") if split == "all" else (split,)
-    return [pair for part in splits for pair in _sick_pairs(root / "SICK" / SICK[part][0])]
+    paths = [root / "SICK" / SICK[part][0] for part in (SICK if split == "all" else (split,))]
+    if not paths[0].exists() and (root / "SICK-R.all.jsonl").exists():
+        raise MissingData(paths[0], WHOLE_HINT)
+    return [pair for path in paths for pair in _sick_pairs(path)]
 
 
 def _year_pairs(folder: Path, subset: str, count: int) -> list[Pair]:
     prefix = "STS" if (folder / f"STS.input.{subset}.txt").exists() else f"STS20{folder.name[3:5]}"
     inputs, golds = folder / f"{prefix}.input.{subset}.txt", folder / f"{prefix}.gs.{subset}.txt"
     if not inputs.exists():
-        raise _missing(folder / f"STS.input.{subset}.txt")
+        raise MissingData(folder / f"STS.input.{subset}.txt" if folder.is_dir() else folder)
     sentences, scores = _lines(inputs), _lines(golds)
     if len(sentences) != len(scores):
         raise InputError(f"{golds}: has {len(scores):,} lines, {inputs.name} has {len(sentences):,}.")
@@ -92,7 +106,7 @@ def _year_pairs(folder: Path, subset: str, count: int) -> list[Pair]:
             cells = line.split("\t")
             if len(cells) < 2:
                 raise InputError(f"{inputs}: line {number} has {len(cells)} columns, a pair needs 2.")
-            pairs.append(_pair(cells[0], cells[1], score, golds, number))
+            pairs.append(_pair(cells[0], cells[1], score, inputs, number, scores_path=golds))
     if len(pairs) != count:
         raise InputError(f"{inputs}: {len(pairs):,} pairs with a score found, {count:,} expected.")
     return pairs
@@ -124,36 +138,35 @@ def _sick_pairs(path: Path) -> Iterator[Pair]:
 def _flat_pairs(path: Path) -> list[Pair]:
     reading = read_pairs(path)
     pairs = list(reading)
-    if reading.report.dropped:
-        raise InputError(f"{path}: is damaged, fetch it again.\n{reading.report}")
+    if reading.report.dropped or any(pair.score is None for pair in pairs):
+        raise InputError(f"{path}: is not as it was fetched; fetch it again.\n{reading.report}")
     return pairs
 
 
-def _pair(first: str, second: str, score: str, path: Path, number: int) -> Pair:
+def _pair(first: str, second: str, score: str, path: Path, number: int, *, scores_path: Path | None = None) -> Pair:
+    pair = Pair(first.strip(), second.strip(), _score(score))
+    if pair.score is None:
+        shown = score.strip()[:20]
+        raise InputError(f"{scores_path or path}: line {number} has the score {shown!r}, which is not a number.")
+    if not (pair.first and pair.second):
+        raise InputError(f"{path}: line {number} has an empty sentence.")
+    return pair
+
+
+def _score(text: str) -> float | None:
     try:
-        return Pair(first.strip(), second.strip(), float(score))
+        score = float(text)
     except ValueError:
-        raise InputError(
-            f"{path}: line {number} has the score {score.strip()[:20]!r}, which is not a number."
-        ) from None
+        return None
+    return score if math.isfinite(score) else None
 
 
 def _lines(path: Path) -> list[str]:
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
-        raise _missing(path) from None
+        raise MissingData(path) from None
     except (UnicodeDecodeError, OSError) as error:
         raise InputError(f"{path}: cannot be read ({error}).") from None
     lines = text.split("\n")
     return [line.removesuffix("\r") for line in (lines[:-1] if lines[-1] == "" else lines)]
-
-
-def _check_count(task: PairTask, root: Path, expected: int) -> None:
-    found = len(task.pairs)
-    if found != expected:
-        raise InputError(f"{root}: {task.name} ({task.split}) has {found:,} pairs, {expected:,} are expected.")
-
-
-def _missing(path: Path) -> InputError:
-    return InputError(f"{path}: is missing; {GET_HINT}.")

@@ -75,7 +75,7 @@ def _fetched(hosted: Hosted, root: Path, mirror: str | Path | None) -> list[Pair
         source = f"hf:{Path(mirror).resolve() / hosted.repository}?split={hosted.hub_split}"
     reading = read_pairs(source, columns=("sentence1", "sentence2", "score"))
     try:
-        pairs = list(reading)
+        pairs = [pair for pair in reading if pair.score is not None]
     except InputError as error:
         raise InputError(
             f"{hosted.set_name} ({hosted.split}) cannot be fetched: {error} Without a network, put SentEval's folders "
@@ -106,7 +106,7 @@ def _write(path: Path, pairs: list[Pair]) -> None:
 
 def _sums(folder: Path) -> dict[str, str]:
     path = folder / SUMS
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else []
     return {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
 
 

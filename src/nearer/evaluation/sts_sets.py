@@ -43,6 +43,7 @@ TASKS: dict[str, tuple[str, str]] = {
     "sick-r-train": ("SICK-R", "train"),
     "sick-r-all": ("SICK-R", "all"),
 }
+EVERYDAY = "everyday"  # the project's own, bundled
 SEVEN = ("sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sick-r")
 
 

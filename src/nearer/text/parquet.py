@@ -60,13 +60,10 @@ def _batches(file: Any, columns: list[str]) -> Iterator[Any]:
 
 
 def _values(batch: Any, name: str) -> list[object]:
-    """A column's values; text stays bytes, so that what is not UTF-8 spoils its own row and not the file."""
+    """A column's values; one that Python cannot hold spoils its own row and not the file."""
     import pyarrow as arrow
 
     column = batch.column(batch.schema.names.index(name))  # by number: a name can stand there twice
-    kind = column.type
-    if arrow.types.is_string(kind) or arrow.types.is_large_string(kind):
-        column = column.cast(arrow.large_binary() if arrow.types.is_large_string(kind) else arrow.binary())
     try:
         return list(column.to_pylist())
     except (ValueError, OverflowError, arrow.ArrowException):
@@ -79,7 +76,7 @@ def _value(column: Any, index: int) -> object:
 
     try:
         return column[index].as_py()
-    # text in a list that is not UTF-8, a date after the year 9999, an index beyond a damaged dictionary
+    # text that is not UTF-8, a date after the year 9999, an index beyond a damaged dictionary
     except (ValueError, OverflowError, arrow.ArrowException) as error:
         return error
 

@@ -1,0 +1,92 @@
+"""Commands that train: train, recipes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from nearer.cli.output import say, show_table
+from nearer.errors import SettingError
+
+
+def train(
+    recipe: Annotated[
+        str | None, typer.Argument(metavar="RECIPE", help="A name (see `nearer recipes`) or a YAML file of your own.")
+    ] = None,
+    corpus: Annotated[
+        str | None, typer.Option(help="Text to learn from: txt, csv, tsv, jsonl, parquet, hf:NAME.")
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="Start from this model instead of the recipe's.")] = None,
+    data: Annotated[Path | None, typer.Option(help="Folder of the STS sets, for dev and test scores.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Run folder. Default: runs/RECIPE-seedN.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="The one seed of the run.")] = None,
+    seeds: Annotated[str | None, typer.Option(help="Several runs, '0,1,2', with mean ± sd.")] = None,
+    max_steps: Annotated[int | None, typer.Option(min=1, help="End after so many steps.")] = None,
+    columns: Annotated[str | None, typer.Option(help="Columns of the corpus in order, by name or number.")] = None,
+    settings: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replace a setting.")] = None,
+    resume_run: Annotated[Path | None, typer.Option("--resume", metavar="RUN", help="Go on with this run.")] = None,
+) -> None:
+    """Train an encoder by a recipe. The result is RUN/model, ready for `nearer` and for sentence-transformers."""
+    from nearer import training
+
+    if resume_run is not None:
+        if recipe or corpus or model or settings or seeds:
+            raise SettingError("--resume: goes on with the run's own recipe, corpus and settings; give none of them.")
+        _show(training.resume(resume_run, progress=True))
+        return
+    if recipe is None or corpus is None:
+        raise SettingError("a recipe and --corpus FILE are needed (`nearer recipes` lists recipes), or --resume RUN.")
+    overrides = training.recipes.parse_overrides(settings or [])
+    if seed is not None:
+        overrides["seed"] = seed
+    if max_steps is not None:
+        overrides["max_steps"] = max_steps
+    arguments: dict[str, Any] = {
+        "recipe": recipe,
+        "corpus": corpus,
+        "model": model,
+        "data": data,
+        "columns": None if columns is None else [column.strip() for column in columns.split(",")],
+        "settings": overrides,
+        "progress": True,
+    }
+    if seeds is None:
+        _show(training.train(**arguments, out=out))
+        return
+    folder = out or Path("runs") / Path(recipe).stem
+    _, figures = training.train_seeds(_seeds(seeds), folder, **arguments)
+    table = Table(title=f"{folder}, seeds {seeds}", title_justify="left")
+    table.add_column("task")
+    table.add_column("mean ± sd", justify="right")
+    for name, figure in figures.items():
+        table.add_row(name, figure)
+    show_table(table)
+
+
+def recipes() -> None:
+    """List the recipes that ship with the package."""
+    from nearer.training.recipes import recipe_names, summary
+
+    for name in recipe_names():
+        print(f"{name}\n    {summary(name)}")
+
+
+def _seeds(text: str) -> list[int]:
+    try:
+        seeds = [int(part) for part in text.split(",")]
+    except ValueError:
+        raise SettingError(f"--seeds: {text!r} is not a list of numbers such as 0,1,2.") from None
+    if len(set(seeds)) != len(seeds) or min(seeds) < 0:
+        raise SettingError(f"--seeds: {text!r} repeats a seed or has one below 0.")
+    return seeds
+
+
+def _show(run: Any) -> None:
+    if run.scores is not None:
+        show_table(run.scores.table())
+    if run.best_score is not None:
+        say(f"best on dev: {run.best_score:.2f} at step {run.best_step}")
+    say(f"model: {run.model}")

@@ -1,0 +1,183 @@
+"""Docstrings of the standard library and the installed packages, read from their source by `ast`.
+
+Nothing is imported or executed: a package's code is only parsed.
+"""
+
+from __future__ import annotations
+
+import ast
+import gc
+import hashlib
+import inspect
+import os
+import sysconfig
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from nearer.demo.prose import looks_english, paragraphs, split_sentences
+from nearer.errors import InputError
+from nearer.progress import progress_bar
+
+# Tests say little in English; what lies in _vendor is another package's, often a second time.
+SKIPPED_FOLDERS = frozenset({"test", "tests", "idle_test", "_vendor", "site-packages", "dist-packages", "__pycache__"})
+# Of each package at most this many docstrings: keeps the largest ones from drowning the others, and bounds the time.
+PER_PACKAGE = 1_500
+
+_Definition = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(frozen=True)
+class Docstring:
+    """One docstring as plain English: its summary, the first sentence, and the sentences of prose after it."""
+
+    package: str
+    place: str  # file:line
+    is_function: bool
+    summary: str
+    body: tuple[str, ...]
+
+
+@dataclass
+class SourceReport:
+    """What was read and what was not: nothing is left out without being counted."""
+
+    packages: int = 0
+    files: int = 0
+    files_beyond_limit: int = 0
+    skipped_files: Counter[str] = field(default_factory=Counter)
+    docstrings: int = 0
+    without_english: int = 0
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.files:,} files of {self.packages:,} packages read: {self.docstrings:,} docstrings with English "
+            f"prose, {self.without_english:,} without"
+        ]
+        if self.files_beyond_limit:
+            lines.append(f"{self.files_beyond_limit:,} files left unread: their packages had given enough")
+        lines += [f"{count:,} files skipped: {reason}" for reason, count in sorted(self.skipped_files.items())]
+        return "\n".join(lines)
+
+
+def installed_folders() -> list[Path]:
+    """The folders of the standard library and of the installed packages of the running Python."""
+    paths = sysconfig.get_paths()
+    folders = dict.fromkeys(Path(paths[name]).resolve() for name in ("stdlib", "purelib", "platlib"))
+    return [folder for folder in folders if folder.is_dir()]
+
+
+def read_docstrings(
+    folders: Sequence[str | Path] | None = None, *, per_package: int = PER_PACKAGE, progress: bool = False
+) -> tuple[list[Docstring], SourceReport]:
+    """The docstrings in the Python files below `folders` (None: `installed_folders`), ordered by package and place.
+
+    A folder's direct children are its packages; the standard library counts as one. The order, and the choice of
+    files where a package has more than `per_package` docstrings, follow from the files' names alone.
+    """
+    roots = installed_folders() if folders is None else [Path(folder) for folder in folders]
+    packages = _packages(roots)
+    if not packages:
+        raise InputError(f"{', '.join(map(str, roots))}: no Python files found.")
+    report = SourceReport(packages=len(packages))
+    found: list[Docstring] = []
+    total = sum(len(files) for files in packages.values())
+    with progress_bar("reading docstrings", total, "files", shown=progress) as advance, _quick_parsing():
+        for package, files in sorted(packages.items()):
+            found += _read_package(package, files, per_package, report)
+            advance(len(files))
+    found.sort(key=lambda docstring: (docstring.package, docstring.place))
+    return found, report
+
+
+def _packages(roots: Sequence[Path]) -> dict[str, dict[str, Path]]:
+    """Package: name of the file below its root: path."""
+    library = Path(sysconfig.get_paths()["stdlib"]).resolve()
+    packages: dict[str, dict[str, Path]] = {}
+    for root in roots:
+        if not root.is_dir():
+            raise InputError(f"{root}: is not a folder.")
+        for path in _python_files(root):
+            relative = path.relative_to(root)
+            package = "standard library" if root.resolve() == library else relative.parts[0].removesuffix(".py")
+            packages.setdefault(package, {}).setdefault(relative.as_posix(), path)
+    return packages
+
+
+def _python_files(root: Path) -> Iterator[Path]:
+    for folder, subfolders, names in os.walk(root):
+        subfolders[:] = [name for name in subfolders if name not in SKIPPED_FOLDERS]
+        for name in names:
+            if name.endswith(".py") and not name.startswith("test_") and name != "conftest.py":
+                yield Path(folder, name)
+
+
+def _read_package(package: str, files: dict[str, Path], limit: int, report: SourceReport) -> list[Docstring]:
+    # an order that is even over the package, the same on every machine
+    order = sorted(files, key=lambda name: hashlib.sha256(name.encode("utf-8", "surrogateescape")).digest())
+    found: list[Docstring] = []
+    for done, name in enumerate(order):
+        if len(found) >= limit:
+            report.files_beyond_limit += len(order) - done
+            break
+        try:
+            tree = ast.parse(files[name].read_bytes())  # bytes: a coding cookie or a byte order mark is heeded
+        except OSError:
+            report.skipped_files["cannot be read"] += 1
+            continue
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            report.skipped_files["cannot be parsed"] += 1
+            continue
+        report.files += 1
+        for node in (tree, *_definitions(tree.body)):
+            text = ast.get_docstring(node, clean=False)
+            if text is None or not text.strip():
+                continue
+            docstring = _docstring(package, f"{name}:{getattr(node, 'lineno', 1):06}", node, text)
+            if docstring is None:
+                report.without_english += 1
+            else:
+                found.append(docstring)
+    report.docstrings += len(found)
+    return found
+
+
+def _definitions(statements: Sequence[ast.stmt]) -> Iterator[_Definition]:
+    """Classes and functions at any depth; expressions are not searched, which saves most of the walk."""
+    waiting: list[ast.AST] = list(statements)  # no recursion: a long chain of elif is as deep as it is long
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield node
+        for block in ("body", "orelse", "finalbody", "handlers", "cases"):
+            waiting += getattr(node, block, ())
+
+
+def _docstring(package: str, place: str, node: _Definition, text: str) -> Docstring | None:
+    """None unless the docstring opens with an English sentence."""
+    sentences = [s for paragraph in paragraphs(inspect.cleandoc(text)) for s in split_sentences(paragraph)]
+    if not sentences or not looks_english(sentences[0]):
+        return None
+    body = tuple(sentence for sentence in sentences[1:] if looks_english(sentence))
+    is_function = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+    return Docstring(package, place, is_function, sentences[0], body)
+
+
+@contextmanager
+def _quick_parsing() -> Iterator[None]:
+    """Without the garbage collector, which makes parsing twice as slow, and others' warnings of odd escapes.
+
+    Syntax trees are trees: counting references frees them.
+    """
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        if collecting:
+            gc.enable()

@@ -1,0 +1,63 @@
+"""Which records stand in which batch: drawn from the seed alone, so that any step can be taken up again."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearer.errors import InputError, SettingError
+
+Places = NDArray[np.int64]
+
+
+class BatchPlan:
+    """The batches of all epochs, by number.
+
+    lengths: tokens of each record. keep_partial: whether the last, smaller batch of an epoch is used.
+    group_by_length: records are sorted by length within windows of so many batches (0: not at all); it saves
+    padding, but makes in-batch negatives alike in length.
+    """
+
+    def __init__(
+        self, lengths: Places, batch_size: int, seed: int, *, keep_partial: bool = True, group_by_length: int = 0
+    ) -> None:
+        if batch_size < 2:
+            raise SettingError(f"batch_size: {batch_size} leaves no in-batch negatives (2 at least).")
+        if group_by_length < 0:
+            raise SettingError(f"group_by_length: {group_by_length} is below 0.")
+        self.lengths = lengths
+        self.batch_size = batch_size
+        self.seed = seed
+        self.group_by_length = group_by_length
+        whole, rest = divmod(len(lengths), batch_size)
+        # a single record has no negatives and nothing to learn from
+        self.steps_per_epoch = whole + int(keep_partial and rest > 1)
+        if self.steps_per_epoch == 0:
+            raise InputError(
+                f"{len(lengths):,} records do not make one batch of {batch_size}; lower batch_size or give more text."
+            )
+        self._epoch = -1
+        self._order: Places = np.empty(0, dtype=np.int64)
+
+    def batch(self, step: int) -> Places:
+        """The records of batch `step`, counted from 0 over all epochs."""
+        epoch, place = divmod(step, self.steps_per_epoch)
+        if epoch != self._epoch:
+            self._epoch, self._order = epoch, self._draw(epoch)
+        return self._order[place * self.batch_size : (place + 1) * self.batch_size]
+
+    def _draw(self, epoch: int) -> Places:
+        random = np.random.default_rng([self.seed, epoch])
+        order: Places = random.permutation(len(self.lengths))
+        if not self.group_by_length:
+            return order
+        window = self.group_by_length * self.batch_size
+        whole = len(order) // self.batch_size * self.batch_size
+        batches: list[Places] = []
+        for start in range(0, whole, window):
+            part = order[start : min(start + window, whole)]
+            part = part[np.argsort(self.lengths[part], kind="stable")]
+            batches += np.split(part, range(self.batch_size, len(part), self.batch_size))
+        # the batches in random order: sorted ones would train on short sentences first
+        shuffled = [batches[place] for place in random.permutation(len(batches))]
+        return np.concatenate([*shuffled, order[whole:]])

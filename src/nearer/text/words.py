@@ -1,0 +1,74 @@
+"""Words inside token ids: which tokens begin one, and the augmentations that SimCSE compares with dropout."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearer.errors import SettingError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+Ids = NDArray[np.int64]
+Words = list[Ids]
+AUGMENTATIONS = ("none", "crop", "word_deletion", "delete_one_word")
+
+
+def begins_word(tokenizer: PreTrainedTokenizerBase) -> NDArray[np.bool_]:
+    """For each token id, whether it begins a word (WordPiece, byte-level BPE and SentencePiece spellings)."""
+    vocabulary = tokenizer.get_vocab()
+    size = max(vocabulary.values()) + 1
+    begins = np.zeros(size, dtype=bool)
+    continued = any(token.startswith("##") for token in vocabulary)
+    for token, place in vocabulary.items():
+        begins[place] = not token.startswith("##") if continued else token.startswith(("Ġ", "▁"))
+    return begins
+
+
+class Augmenter:
+    """Deletes words from token ids (SimCSE, Table 1). Special tokens at both ends stay, and at least one word."""
+
+    def __init__(self, kind: str, rate: float, tokenizer: PreTrainedTokenizerBase) -> None:
+        if kind not in AUGMENTATIONS:
+            raise SettingError(f"augmentation: {kind!r} is not one of {', '.join(AUGMENTATIONS)}.")
+        if not 0 <= rate < 1:
+            raise SettingError(f"augmentation_rate: {rate} is not in [0, 1).")
+        self.rate = rate
+        self.begins = begins_word(tokenizer)
+        self.special = set(tokenizer.all_special_ids)
+        self.change: Callable[[Words, np.random.Generator], Words] = {
+            "none": lambda words, _: words,
+            "crop": self._crop,
+            "word_deletion": self._delete,
+            "delete_one_word": self._delete_one,
+        }[kind]
+
+    def __call__(self, ids: Ids, random: np.random.Generator) -> Ids:
+        first = 1 if len(ids) and int(ids[0]) in self.special else 0
+        last = len(ids) - 1 if len(ids) > first and int(ids[-1]) in self.special else len(ids)
+        inner = ids[first:last]
+        if len(inner) == 0:
+            return ids
+        starts = np.flatnonzero(self.begins[inner])
+        words = np.split(inner, starts[starts > 0])
+        kept = self.change(words, random) if len(words) > 1 else words
+        return np.concatenate([ids[:first], *kept, ids[last:]])
+
+    def _crop(self, words: Words, random: np.random.Generator) -> Words:
+        """A contiguous span of (1 − rate) of the words."""
+        size = max(1, round(len(words) * (1 - self.rate)))
+        start = int(random.integers(0, len(words) - size + 1))
+        return words[start : start + size]
+
+    def _delete(self, words: Words, random: np.random.Generator) -> Words:
+        """Without `rate` of the words."""
+        size = max(1, round(len(words) * (1 - self.rate)))
+        return [words[place] for place in np.sort(random.permutation(len(words))[:size])]
+
+    def _delete_one(self, words: Words, random: np.random.Generator) -> Words:
+        gone = int(random.integers(0, len(words)))
+        return [word for place, word in enumerate(words) if place != gone]

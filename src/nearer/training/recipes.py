@@ -1,0 +1,108 @@
+"""Recipes: a method with its settings, from the ones that ship by name or from any YAML file.
+
+Every mistake in a recipe is reported at once, unknown settings with the nearest right name.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from nearer.errors import SettingError
+from nearer.methods import METHODS
+from nearer.training.settings import TrainingSettings
+
+FOLDER = Path(__file__).parent.parent / "recipes"
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A method's settings and the loop's, checked."""
+
+    name: str
+    training: TrainingSettings
+    method: BaseModel
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**self.training.model_dump(), **self.method.model_dump()}
+
+
+def recipe_names() -> list[str]:
+    return sorted(path.stem for path in FOLDER.glob("*.yaml"))
+
+
+def summary(name: str) -> str:
+    """What a recipe's second comment line says of it; the first is the command that runs it."""
+    comments = [line for line in (FOLDER / f"{name}.yaml").read_text(encoding="utf-8").splitlines() if line[:1] == "#"]
+    return comments[1].lstrip("# ") if len(comments) > 1 else ""
+
+
+def load_recipe(source: str | Path, overrides: Mapping[str, Any] | None = None) -> Recipe:
+    """A recipe by name or from a YAML file; `overrides` replace its settings."""
+    path = Path(source)
+    if path.suffix not in (".yaml", ".yml"):
+        path = FOLDER / f"{source}.yaml"
+        if not path.exists():
+            near = difflib.get_close_matches(str(source), recipe_names(), n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else " `nearer recipes` lists them."
+            raise SettingError(f"recipe: there is none named {str(source)!r}.{hint}")
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise SettingError(f"{path}: no such recipe.") from None
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise SettingError(f"{path}: not readable as YAML ({' '.join(str(error).split())}).") from None
+    if not isinstance(values, dict):
+        raise SettingError(f"{path}: a recipe is a list of `setting: value` lines.")
+    return check_recipe({**values, **(overrides or {})}, path.stem)
+
+
+def check_recipe(values: Mapping[str, Any], name: str) -> Recipe:
+    method = values.get("method")
+    if method not in METHODS:
+        raise SettingError(f"{name}: method: {method!r} is not one of {', '.join(METHODS)}.")
+    _, settings = METHODS[str(method)]
+    ours, theirs = set(TrainingSettings.model_fields), set(settings.model_fields)
+    mistakes = [_unknown(key, ours | theirs) for key in values if key not in ours | theirs]
+    training = _checked(TrainingSettings, {key: values[key] for key in values if key in ours}, mistakes)
+    of_method = _checked(settings, {key: values[key] for key in values if key in theirs}, mistakes)
+    if mistakes or training is None or of_method is None:
+        raise SettingError(f"{name}: {'; '.join(mistakes)}.")
+    assert isinstance(training, TrainingSettings)
+    return Recipe(name, training, of_method)
+
+
+def parse_overrides(pairs: Sequence[str]) -> dict[str, Any]:
+    """`key=value` as given to --set; the value is read as YAML."""
+    parsed = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key.strip():
+            raise SettingError(f"--set: {pair!r} is not of the form key=value.")
+        try:
+            parsed[key.strip()] = yaml.safe_load(value)
+        except yaml.YAMLError:
+            raise SettingError(f"--set: the value of {key!r} is not readable ({value!r}).") from None
+    return parsed
+
+
+def _checked(model: type[BaseModel], values: dict[str, Any], mistakes: list[str]) -> BaseModel | None:
+    try:
+        return model(**values)
+    except ValidationError as errors:
+        for error in errors.errors():
+            place = ".".join(str(part) for part in error["loc"])
+            found = "" if error["type"] == "missing" else f" ({error['input']!r} given)"
+            mistakes.append(f"{place}: {error['msg'].removeprefix('Value error, ').rstrip('.')}{found}")
+        return None
+
+
+def _unknown(key: str, known: set[str]) -> str:
+    near = difflib.get_close_matches(str(key), known, n=1, cutoff=0.5)
+    return f"{key}: no such setting" + (f", did you mean {near[0]!r}?" if near else "")

@@ -1,0 +1,211 @@
+"""One run, from recipe to finished model."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import yaml
+
+from nearer import distributed
+from nearer.encoder import Encoder
+from nearer.encoder.sources import model_folder
+from nearer.errors import InputError, SettingError, TrainingError
+from nearer.evaluation import Results, evaluate, load_tasks
+from nearer.evaluation.sts_sets import TASKS
+from nearer.methods import METHODS
+from nearer.text.reading import Reading, ReadOptions
+from nearer.text.shapes import SHAPES
+from nearer.text.token_store import TokenStore, open_store
+from nearer.training.feed import Feed
+from nearer.training.loop import State, fit
+from nearer.training.recipes import Recipe, check_recipe, load_recipe
+from nearer.training.selection import Selection
+from nearer.versions import library_versions
+
+CONFIG = "config.yaml"
+# where a backbone's configuration keeps its dropout rates
+DROPOUT_NAMES = ("hidden_dropout_prob", "attention_probs_dropout_prob", "dropout", "attention_dropout")
+
+
+@dataclass(frozen=True)
+class TrainedModel:
+    """What a run ended with. `scores` are those of the finished model on the recipe's test tasks, if it has any."""
+
+    folder: Path
+    model: Path
+    best_step: int | None
+    best_score: float | None
+    scores: Results | None
+
+    def load(self, device: str | None = None) -> Encoder:
+        return Encoder.load(self.model, device=device)
+
+
+def train(
+    recipe: str | Path,
+    corpus: str | Path,
+    *,
+    model: str | Path | None = None,
+    out: str | Path | None = None,
+    data: str | Path | None = None,
+    columns: Sequence[str] | None = None,
+    settings: Mapping[str, Any] | None = None,
+    progress: bool = False,
+) -> TrainedModel:
+    """Train a model by a recipe (a name or a YAML file) on a corpus.
+
+    model: replaces the recipe's checkpoint. data: folder of the STS sets, for dev and test tasks of that name.
+    settings: replace single settings of the recipe. out: the run folder, which must not exist yet.
+    """
+    overrides = dict(settings or {})
+    if model is not None:
+        overrides["model"] = str(model)
+    loaded = load_recipe(recipe, overrides)
+    folder = Path(out) if out is not None else Path("runs") / f"{loaded.name}-seed{loaded.training.seed}"
+    if (folder / CONFIG).exists() or (folder.exists() and not folder.is_dir()):
+        raise SettingError(f"{folder}: a run is there already; go on with --resume {folder}, or name another --out.")
+    facts = {
+        "recipe": loaded.name,
+        "settings": loaded.to_dict(),
+        "corpus": str(corpus),
+        "columns": None if columns is None else list(columns),
+        "data": None if data is None else str(data),
+        "libraries": library_versions(),
+    }
+    return _run(folder, loaded, facts, progress)
+
+
+def resume(folder: str | Path, *, progress: bool = False) -> TrainedModel:
+    """Go on with a run that was interrupted, as if it had never stopped."""
+    path = Path(folder) / CONFIG
+    try:
+        facts = yaml.safe_load(path.read_text(encoding="utf-8"))
+        recipe = check_recipe(facts["settings"], facts["recipe"])
+    except FileNotFoundError:
+        raise SettingError(f"{folder}: is not the folder of a run (no {CONFIG}).") from None
+    except (OSError, yaml.YAMLError, KeyError, TypeError) as error:
+        raise SettingError(f"{path}: cannot be used ({error}).") from None
+    return _run(Path(folder), recipe, facts, progress)
+
+
+def _run(folder: Path, recipe: Recipe, facts: dict[str, Any], progress: bool) -> TrainedModel:
+    settings = recipe.training
+    # everything that can be wrong is looked at before the first step
+    selection, remarks = _selection(settings.select_on, facts["data"])
+    device = distributed.local_device()
+    distributed.start(device)
+    torch.manual_seed(settings.seed)
+    encoder = _encoder(recipe, device)
+    store = _store(recipe, encoder, facts, progress)
+    if "tokens" in facts and facts["tokens"] != store.folder.name:
+        raise InputError(f"{facts['corpus']}: is not the text that {folder} was started with; nothing was done.")
+    if distributed.rank() == 0:
+        _write_config(folder, {**facts, "tokens": store.folder.name})
+    method_class, _ = METHODS[settings.method]
+    method = method_class(recipe.method)  # type: ignore[arg-type]
+    remarks += method.prepare(encoder)
+    feed = Feed(store, encoder, settings)
+    state = fit(encoder, method, feed, settings, folder, selection, progress=progress, remarks=remarks)
+    result = None
+    if distributed.rank() == 0:
+        provenance = {
+            **method.describe(),
+            "recipe": recipe.name,
+            "settings": settings.model_dump(),
+            **_data_facts(store),
+        }
+        result = _finish(folder, encoder, state, settings.test_on, facts["data"], provenance, progress)
+    distributed.wait_for_all()
+    return result or TrainedModel(folder, folder / "model", state.best_step, state.best_score, None)
+
+
+def _selection(names: list[str], data: str | None) -> tuple[Selection | None, list[str]]:
+    if not names:
+        return None, ["no dev task (select_on is empty): the last step is kept, whatever it is worth"]
+    try:
+        return Selection(names, data), []
+    except SettingError as error:
+        if data is None and "--data" in str(error):
+            raise SettingError(
+                f"select_on: {', '.join(names)} needs the folder of the STS sets (--data DIR); or select on a file of "
+                "your own scored pairs, or on the bundled 'everyday' (--set select_on=everyday), or on nothing "
+                "(--set select_on=[])."
+            ) from None
+        raise
+
+
+def _encoder(recipe: Recipe, device: torch.device) -> Encoder:
+    settings = recipe.training
+    overrides = None
+    if settings.dropout is not None:
+        config = json.loads((model_folder(settings.model) / "config.json").read_text(encoding="utf-8"))
+        overrides = {name: settings.dropout for name in DROPOUT_NAMES if name in config}
+    encoder = Encoder.load(settings.model, pooling=settings.pooling, device=device, overrides=overrides)
+    if settings.head:
+        encoder.add_head(torch.Generator().manual_seed(settings.seed))
+    return encoder
+
+
+def _store(recipe: Recipe, encoder: Encoder, facts: dict[str, Any], progress: bool) -> TokenStore:
+    settings = recipe.training
+    columns = facts["columns"]
+    options = ReadOptions(columns=None if columns is None else tuple(columns), duplicates=settings.duplicates)
+    reading: Reading[Any] = Reading(facts["corpus"], SHAPES[settings.data], options)
+    return open_store(
+        reading,
+        encoder.tokenizer,
+        max_length=settings.max_length,
+        text_normalisation=encoder.settings.text_normalisation,
+        progress=progress and distributed.rank() == 0,
+    )
+
+
+def _data_facts(store: TokenStore) -> dict[str, Any]:
+    report = store.facts["report"]
+    return {
+        "corpus": report["source"],
+        "records": len(store),
+        "dropped": report["dropped"],
+        "tokens": store.folder.name,
+    }
+
+
+def _write_config(folder: Path, facts: dict[str, Any]) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        partial = folder / f".{CONFIG}"
+        partial.write_text(yaml.safe_dump(facts, sort_keys=False, allow_unicode=True), encoding="utf-8")
+        partial.replace(folder / CONFIG)
+    except OSError as error:
+        raise TrainingError(f"{folder}: cannot be written ({error.strerror}).") from None
+
+
+def _finish(
+    folder: Path,
+    encoder: Encoder,
+    state: State,
+    test_on: list[str],
+    data: str | None,
+    provenance: dict[str, Any],
+    progress: bool,
+) -> TrainedModel:
+    """The best weights as `model/`, scored on the test tasks that can be had."""
+    place = folder / "model"
+    best = folder / "checkpoints" / "best"
+    if not place.exists():
+        if state.best_step is not None:
+            encoder = Encoder.load(best, device=encoder.device)
+        encoder.provenance = {**provenance, "best_step": state.best_step, "dev_score": state.best_score}
+        encoder.save(place)
+    shutil.rmtree(best, ignore_errors=True)
+    scores = None
+    if test_on and (data is not None or not set(test_on) & {"sts", *TASKS}):
+        scores = evaluate(Encoder.load(place, device=encoder.device), load_tasks(test_on, data), progress=progress)
+        scores.write_json(folder / "scores.json")
+    return TrainedModel(folder, place, state.best_step, state.best_score, scores)

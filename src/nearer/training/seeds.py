@@ -1,0 +1,40 @@
+"""The same run with several seeds: a single run proves nothing."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from nearer.training.run import CONFIG, TrainedModel, resume, train
+
+
+def train_seeds(seeds: Sequence[int], out: str | Path, **arguments: Any) -> tuple[list[TrainedModel], dict[str, str]]:
+    """The same run with several seeds, each in its folder under `out`; and mean ± sd of every figure."""
+    runs = []
+    for seed in seeds:
+        folder = Path(out) / f"seed-{seed}"
+        if (folder / CONFIG).exists():
+            runs.append(resume(folder, progress=arguments.get("progress", False)))
+        else:
+            settings = {**(arguments.get("settings") or {}), "seed": seed}
+            runs.append(train(**{**arguments, "settings": settings, "out": folder}))
+    figures = [_figures(run) for run in runs]
+    summary = {name: spread([each[name] for each in figures]) for name in figures[0]}
+    (Path(out) / "summary.json").write_text(json.dumps({"seeds": list(seeds), "figures": figures}, indent=2))
+    return runs, summary
+
+
+def spread(values: Sequence[float]) -> str:
+    deviation = statistics.stdev(values) if len(values) > 1 else 0.0
+    return f"{statistics.mean(values):.2f} ± {deviation:.2f}"
+
+
+def _figures(run: TrainedModel) -> dict[str, float]:
+    figures = {} if run.best_score is None else {"dev": run.best_score}
+    if run.scores is None:
+        return figures
+    named = {score.task: run.scores.main(score) for score in run.scores.scores} | {"average": run.scores.average}
+    return figures | {name: value for name, value in named.items() if value is not None}

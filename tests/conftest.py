@@ -1,0 +1,159 @@
+"""Tiny random models, real tokenizers, and the places of real models and data."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
+
+SENTENCES = [
+    "A man is eating lunch.",
+    "Someone has a meal.",
+    "The quick brown fox jumps over the lazy dog, again and again, until the evening comes.",
+    "rain",
+    "A man is eating lunch.",
+    "Naïve café: 東京 is far away!",
+    "",
+    "Why would anybody measure sentences by the nearness of their meaning?",
+]
+
+SHARED = Path(os.environ.get("NEARER_SHARED", Path(__file__).parents[2] / "shared"))
+
+
+@pytest.fixture(scope="session")
+def sentences() -> list[str]:
+    return list(SENTENCES)
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NEARER_CACHE", str(tmp_path / "nearer-cache"))
+
+
+@pytest.fixture(scope="session")
+def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """A folder with a random plain checkpoint of the named architecture, made once a session."""
+    root = tmp_path_factory.mktemp("tiny")
+
+    def make(kind: str) -> Path:
+        folder = root / kind
+        if not folder.exists():
+            _make_tiny(kind, folder)
+        return folder
+
+    return make
+
+
+def _make_tiny(kind: str, folder: Path) -> None:
+    import torch
+    import transformers
+
+    shape = {"hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 64}
+    tokenizer = _byte_tokenizer() if kind == "roberta" else _word_tokenizer()
+    size = {"vocab_size": len(tokenizer), "max_position_embeddings": 66}
+    torch.manual_seed(7)
+    if kind == "bert":
+        model = transformers.BertModel(transformers.BertConfig(**shape, **size))
+    elif kind == "roberta":
+        config = transformers.RobertaConfig(**shape, **size, pad_token_id=1, bos_token_id=0, eos_token_id=2)
+        model = transformers.RobertaModel(config)
+    elif kind == "distilbert":
+        config = transformers.DistilBertConfig(
+            dim=32, n_layers=3, n_heads=4, hidden_dim=64, vocab_size=len(tokenizer), max_position_embeddings=66
+        )
+        model = transformers.DistilBertModel(config)
+    elif kind == "mpnet":
+        model = transformers.MPNetModel(transformers.MPNetConfig(**shape, **size, pad_token_id=0))
+    elif kind == "mobilebert":
+        config = transformers.MobileBertConfig(
+            **{**shape, "intermediate_size": 32},
+            **size,
+            embedding_size=16,
+            intra_bottleneck_size=16,
+            num_feedforward_networks=2,
+        )
+        model = transformers.MobileBertModel(config)
+        # restored checkpoints have a padding row that is not zero
+        model.embeddings.word_embeddings.weight.data[0] = 0.5
+    else:
+        raise AssertionError(kind)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def _word_tokenizer():  # type: ignore[no-untyped-def]
+    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.train_from_iterator(SENTENCES, trainers.WordPieceTrainer(vocab_size=300, special_tokens=special))
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    tokenizer.decoder = decoders.WordPiece()
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        pad_token="[PAD]",
+        unk_token="[UNK]",
+        cls_token="[CLS]",
+        sep_token="[SEP]",
+        mask_token="[MASK]",
+        model_max_length=64,
+    )
+
+
+def _byte_tokenizer():  # type: ignore[no-untyped-def]
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(vocab_size=400, special_tokens=special, initial_alphabet=alphabet)
+    tokenizer.train_from_iterator(SENTENCES, trainer)
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 2)]
+    )
+    tokenizer.decoder = decoders.ByteLevel()
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        bos_token="<s>",
+        cls_token="<s>",
+        eos_token="</s>",
+        sep_token="</s>",
+        pad_token="<pad>",
+        unk_token="<unk>",
+        mask_token="<mask>",
+    )
+
+
+@pytest.fixture(scope="session")
+def real_model() -> Callable[[str], Path]:
+    """A folder with a real pretrained model; the test is skipped, with the reason, where it is not there."""
+
+    def find(name: str) -> Path:
+        roots = [*os.environ.get("NEARER_MODELS", "").split(os.pathsep), "~/.cache/nearer-models", SHARED / "models"]
+        for root in roots:
+            folder = Path(root).expanduser() / name
+            if str(root) and folder.is_dir():
+                return folder
+        pytest.skip(f"the model {name} is not here: put it into a folder named by NEARER_MODELS")
+
+    return find
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder with the real STS sets; the test is skipped, with the reason, where it is not there."""
+    if not (SHARED / "data").is_dir():
+        pytest.skip(f"{SHARED / 'data'} is not here: name the folder that holds data/ with NEARER_SHARED")
+    return SHARED / "data"
