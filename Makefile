@@ -1,5 +1,5 @@
 # make test    set up .venv and run the tests          make check   linting, formatting, types
-# make demo    evaluate the bundled base, offline      make test-slow  real models and data ($NEARER_SHARED, minutes)
+# make demo    train on this machine's docstrings, offline make test-slow  real models and data ($NEARER_SHARED, minutes)
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
@@ -31,7 +31,7 @@ format: $(READY)
 	$(BIN)/ruff format src tests
 
 demo: $(READY)
-	$(BIN)/nearer evaluate wiki-mini --pooling mean --tasks everyday
+	$(BIN)/nearer demo
 
 clean:
 	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

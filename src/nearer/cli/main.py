@@ -55,6 +55,7 @@ app.command()(models.similarity)
 app.command()(models.rank)
 app.command()(train.train)
 app.command()(train.recipes)
+app.command()(train.demo)
 app.add_typer(data.app, name="data")
 
 

@@ -106,9 +106,10 @@ def encode(
 ) -> None:
     """Encode the sentences of a file into a NumPy file, one row each, with a description beside it."""
     from nearer.encoder import Encoder
-    from nearer.encoder.files import encode_file
+    from nearer.encoder.files import check_output, encode_file
     from nearer.text import read_sentences
 
+    check_output(out, overwrite=force)
     reading = read_sentences(file, **options.read_options(columns, encoding, max_characters))
     encoder = Encoder.load(
         model,

@@ -90,3 +90,14 @@ def _show(run: Any) -> None:
     if run.best_score is not None:
         say(f"best on dev: {run.best_score:.2f} at step {run.best_step}")
     say(f"model: {run.model}")
+
+
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for texts, runs and models; replaced.")] = Path("runs/demo"),
+    seed: Annotated[int, typer.Option(min=0, help="Which functions are held out, and the seed of training.")] = 0,
+    max_steps: Annotated[int | None, typer.Option(min=1, help="At most so many steps in each training.")] = None,
+) -> None:
+    """Learn from the docstrings of the Python packages on this machine, offline, and show before and after."""
+    from nearer.demo.run import run_demo
+
+    run_demo(out, seed=seed, show=show_table, steps=max_steps)

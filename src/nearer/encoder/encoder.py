@@ -176,7 +176,10 @@ class Encoder(nn.Module):
             raise SettingError(f"top: {top} is below 1.")
         if not candidates:
             return []
-        scores = np.asarray(self.similarity(query, list(candidates)))[0]
+        # equal candidates share one score: equal rows of a matrix product can differ in the last bit
+        unique = {candidate: place for place, candidate in enumerate(dict.fromkeys(candidates))}
+        matrix = np.asarray(self.similarity(query, list(unique)))
+        scores = matrix[0, [unique[candidate] for candidate in candidates]]
         order = np.argsort(-scores, kind="stable")[:top]
         return [Ranked(int(place), float(scores[place]), candidates[place]) for place in order]
 

@@ -41,13 +41,7 @@ def encode_file(
     Beside `vectors.npy`, `vectors.json` says what they are. Where lines were dropped, row and line numbers part
     ways, and `vectors.lines.npy` holds each row's line.
     """
-    path = Path(out)
-    if path.suffix != ".npy":
-        raise InputError(f"{out}: the vectors are written as a NumPy file, its name must end in .npy.")
-    if path.exists() and not overwrite:
-        raise InputError(f"{out}: is there already; choose another name or ask for overwriting (--force).")
-    if not path.parent.is_dir():
-        raise InputError(f"{out}: the folder {path.parent} does not exist.")
+    path = check_output(out, overwrite=overwrite)
     located = list(reading.located())
     report = reading.report
     if not located:
@@ -69,6 +63,7 @@ def encode_file(
     }
     try:
         _save(path, vectors)
+        path.with_suffix(".lines.npy").unlink(missing_ok=True)  # of another text, overwritten now
         if lines_path:
             _save(lines_path, np.array([line for line, _ in located], dtype=np.int64))
         facts_path = path.with_suffix(".json")
@@ -76,6 +71,19 @@ def encode_file(
     except OSError as error:
         raise InputError(f"{out}: cannot be written ({error.strerror}).") from None
     return EncodedFile(path, facts_path, lines_path, len(vectors), vectors.shape[1], report)
+
+
+def check_output(out: str | Path, *, overwrite: bool) -> Path:
+    """The path of the vectors, if they can go there: worth knowing before a model is loaded."""
+    path = Path(out)
+    if path.suffix != ".npy":
+        raise InputError(f"{out}: the vectors are written as a NumPy file, its name must end in .npy.")
+    if not path.parent.is_dir():
+        raise InputError(f"{out}: the folder {path.parent} does not exist.")
+    for taken in (path, path.with_suffix(".json"), path.with_suffix(".lines.npy")):
+        if taken.exists() and not overwrite:
+            raise InputError(f"{taken}: is there already; choose another name or ask for overwriting (--force).")
+    return path
 
 
 def _save(path: Path, array: np.ndarray) -> None:

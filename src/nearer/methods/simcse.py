@@ -78,8 +78,8 @@ class SimCSE:
         )
         if self.language_head is None:
             return Losses(contrastive, {"contrastive": contrastive})
-        masked, share = self._masked_language(encoder, views, batch)
-        return Losses(contrastive + self.settings.mlm_weight * share, {"contrastive": contrastive, "mlm": masked})
+        masked = self._masked_language(encoder, views, batch)
+        return Losses(contrastive + self.settings.mlm_weight * masked, {"contrastive": contrastive, "mlm": masked})
 
     def describe(self) -> dict[str, Any]:
         return {"method": "simcse", **self.settings.model_dump()}
@@ -110,8 +110,8 @@ class SimCSE:
             encoded.append(model(*tensors))
         return encoded
 
-    def _masked_language(self, encoder: Encoder, views: Sequence[Sequence[Ids]], batch: Batch) -> tuple[Tensor, Tensor]:
-        """The loss over the whole batch for the log, and this process' share of it, which has the gradient.
+    def _masked_language(self, encoder: Encoder, views: Sequence[Sequence[Ids]], batch: Batch) -> Tensor:
+        """The loss over the whole batch, with the gradient of this process' rows.
 
         Every copy is masked for itself and passes the encoder a second time.
         """
@@ -125,4 +125,4 @@ class SimCSE:
         embeddings: Any = encoder.backbone.get_input_embeddings()  # type: ignore[operator]
         summed = masked_language(self.language_head(states, embeddings.weight), targets[predicted])
         count = total(predicted.sum()).clamp(min=1)
-        return total(summed) / count, summed / count
+        return (summed + (total(summed) - summed).detach()) / count

@@ -67,8 +67,9 @@ def load_checkpoint(place: Path, model: nn.Module, optimiser: Optimizer) -> dict
     return state
 
 
-def clear_unfinished(folder: Path) -> None:
-    for path in folder.glob(".building-*"):
+def clear_unfinished(run: Path) -> None:
+    """Remove what a killed process left half-written: checkpoints, the best model, the finished one."""
+    for path in (*run.glob("checkpoints/.building-*"), *run.glob("checkpoints/.best-*"), *run.glob(".model-*")):
         shutil.rmtree(path, ignore_errors=True)
 
 

@@ -37,11 +37,13 @@ class RunLog:
         kept = []
         for line in self.path.read_text(encoding="utf-8").splitlines():
             try:
-                if json.loads(line)["step"] <= step:
+                if step and json.loads(line)["step"] <= step:  # without a checkpoint, step 0 is taken again too
                     kept.append(line)
             except (ValueError, KeyError):
                 continue  # half a line, from a kill in mid-writing
-        self.path.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
+        partial = self.path.with_suffix(".partial")
+        partial.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
+        partial.replace(self.path)
 
     def write(self, step: int, values: dict[str, float]) -> None:
         line = {"step": step, **{name: round(value, 6) for name, value in values.items()}}

@@ -70,7 +70,7 @@ def fit(
         state = State(**load_checkpoint(found, model, optimiser))
     first = rank() == 0
     if first:
-        clear_unfinished(checkpoints)
+        clear_unfinished(folder)
     watch = Watch(**state.watch)
     shown = progress and first
     log = (

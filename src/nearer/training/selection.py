@@ -29,10 +29,10 @@ class Selection:
     """Dev tasks, read once."""
 
     def __init__(self, names: list[str], data: str | Path | None) -> None:
-        self.tasks: list[PairTask] = load_tasks(names, data)
         held_out = [name for name in names if name in (*SEVEN, "sts")]
         if held_out:
             raise SettingError(f"select_on: {held_out[0]!r} is a test set; select on a dev set such as stsb-dev.")
+        self.tasks: list[PairTask] = load_tasks(names, data)
         self.sentences = list(dict.fromkeys(s for task in self.tasks for pair in task.pairs for s in pair[:2]))
 
     def score(self, encoder: Encoder) -> DevScore:

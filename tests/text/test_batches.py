@@ -1,0 +1,67 @@
+"""Batches: every record once an epoch, the same from any step on."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nearer.errors import InputError, SettingError
+from nearer.text.batches import BatchPlan
+
+plans = st.tuples(st.integers(2, 60), st.integers(2, 9), st.integers(0, 50), st.booleans(), st.integers(0, 4))
+
+
+def make(records: int, size: int, seed: int, partial: bool, group: int) -> BatchPlan:
+    lengths = np.random.default_rng(1).integers(3, 33, records)
+    return BatchPlan(lengths, size, seed, keep_partial=partial, group_by_length=group)
+
+
+@settings(max_examples=100, deadline=None)
+@given(plans)
+def test_an_epoch_has_every_record_once(plan: tuple[int, int, int, bool, int]) -> None:
+    records, size, _, partial, _ = plan
+    if records < size and not (partial and records > 1):
+        with pytest.raises(InputError, match="do not make one batch"):
+            make(*plan)
+        return
+    batches = make(*plan)
+    for epoch in range(2):
+        steps = range(epoch * batches.steps_per_epoch, (epoch + 1) * batches.steps_per_epoch)
+        drawn = np.concatenate([batches.batch(step) for step in steps])
+        assert len(set(drawn.tolist())) == len(drawn)
+        left_out = records % size if not partial or records % size == 1 else 0
+        assert len(drawn) == records - left_out
+        assert all(len(batches.batch(step)) == size for step in steps[:-1])
+
+
+@settings(max_examples=50, deadline=None)
+@given(plans, st.integers(0, 40))
+def test_any_step_can_be_asked_for_first(plan: tuple[int, int, int, bool, int], step: int) -> None:
+    if plan[0] < plan[1]:
+        return
+    walked, jumped = make(*plan), make(*plan)
+    for before in range(step):
+        walked.batch(before)
+    np.testing.assert_array_equal(walked.batch(step), jumped.batch(step))
+
+
+def test_seeds_and_epochs_draw_other_orders() -> None:
+    first, other = make(60, 6, 0, True, 0), make(60, 6, 1, True, 0)
+    assert first.batch(0).tolist() != other.batch(0).tolist()
+    assert first.batch(0).tolist() != first.batch(10).tolist()
+
+
+def test_grouping_by_length_narrows_the_lengths_of_a_batch() -> None:
+    def spread(group: int) -> float:
+        plan = make(600, 10, 0, True, group)
+        return float(np.mean([np.ptp(plan.lengths[plan.batch(step)]) for step in range(60)]))
+
+    assert spread(30) < spread(0) / 5
+
+
+@pytest.mark.parametrize(("size", "group", "message"), [(1, 0, "batch_size: 1"), (4, -1, "group_by_length: -1")])
+def test_wrong_settings_are_named(size: int, group: int, message: str) -> None:
+    with pytest.raises(SettingError, match=message):
+        make(20, size, 0, True, group)

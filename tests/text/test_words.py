@@ -1,0 +1,89 @@
+"""Word-level augmentations and masking on token ids."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nearer.errors import SettingError
+from nearer.text.masking import Masker
+from nearer.text.words import Augmenter
+
+SENTENCE = "the quick brown fox jumps over the lazy dog again"
+
+
+@pytest.fixture(params=["bert", "roberta"])
+def tokenizer(request: pytest.FixtureRequest, tiny_model: Callable[[str], Path]) -> Any:
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(tiny_model(request.param))
+
+
+def words_after(kind: str, rate: float, tokenizer: Any, seed: int, sentence: str = SENTENCE) -> list[str]:
+    ids = np.array(tokenizer(sentence)["input_ids"])
+    changed = Augmenter(kind, rate, tokenizer)(ids, np.random.default_rng(seed))
+    assert changed[0] == ids[0]
+    assert changed[-1] == ids[-1]
+    return str(tokenizer.decode(changed, skip_special_tokens=True)).split()
+
+
+def test_none_changes_nothing(tokenizer: Any) -> None:
+    assert words_after("none", 0.5, tokenizer, 0) == SENTENCE.split()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_crop_keeps_a_contiguous_span(tokenizer: Any, seed: int) -> None:
+    kept = words_after("crop", 0.3, tokenizer, seed)
+    assert len(kept) == 7
+    assert " ".join(kept) in SENTENCE
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_word_deletion_keeps_the_order_of_what_is_left(tokenizer: Any, seed: int) -> None:
+    kept = words_after("word_deletion", 0.2, tokenizer, seed)
+    assert len(kept) == 8
+    rest = iter(SENTENCE.split())
+    assert all(word in rest for word in kept)
+
+
+def test_delete_one_word_takes_each_word_at_times(tokenizer: Any) -> None:
+    gone = set()
+    for seed in range(60):
+        kept = words_after("delete_one_word", 0.0, tokenizer, seed)
+        assert len(kept) == 9
+        gone |= {
+            place
+            for place, word in enumerate(SENTENCE.split())
+            if [*kept[:place], word, *kept[place:]] == SENTENCE.split()
+        }
+    assert len(gone) >= 9
+
+
+@pytest.mark.parametrize("kind", ["crop", "word_deletion", "delete_one_word"])
+@pytest.mark.parametrize("sentence", ["", "rain"])
+def test_the_last_word_stays(tokenizer: Any, kind: str, sentence: str) -> None:
+    assert words_after(kind, 0.9, tokenizer, 0, sentence) == sentence.split()
+
+
+def test_wrong_settings_are_named(tokenizer: Any) -> None:
+    with pytest.raises(SettingError, match="augmentation: 'shuffle'"):
+        Augmenter("shuffle", 0.1, tokenizer)
+    with pytest.raises(SettingError, match="augmentation_rate: 1"):
+        Augmenter("crop", 1.0, tokenizer)
+
+
+def test_masking_follows_the_shares_of_bert(tokenizer: Any) -> None:
+    masker = Masker.of(tokenizer, 0.15)
+    ids = np.random.default_rng(0).integers(5, len(tokenizer), 200_000)
+    ids[::50] = tokenizer.cls_token_id
+    masked, chosen = masker(ids, np.random.default_rng(1))
+    ordinary = ids != tokenizer.cls_token_id
+    assert not chosen[~ordinary].any()
+    assert chosen[ordinary].mean() == pytest.approx(0.15, abs=0.005)
+    assert (masked[~chosen] == ids[~chosen]).all()
+    assert (masked[chosen] == tokenizer.mask_token_id).mean() == pytest.approx(0.8, abs=0.01)
+    assert (masked[chosen] == ids[chosen]).mean() == pytest.approx(0.1, abs=0.01)

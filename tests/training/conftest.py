@@ -1,0 +1,64 @@
+"""A tiny run: a random model, a few hundred sentences, a dev file."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+WORDS = """the quick brown fox jumps over a lazy dog and rain comes
+until someone has lunch far away""".split()  # noqa: SIM905
+
+
+def sentences(count: int, seed: int) -> list[str]:
+    draw = random.Random(seed)
+    return [" ".join(draw.choices(WORDS, k=draw.randint(3, 12))) for _ in range(count)]
+
+
+@pytest.fixture
+def recipe(tmp_path: Path, tiny_model: Callable[[str], Path]) -> Path:
+    """A YAML recipe on the tiny model, with a dev file beside it."""
+    draw = random.Random(3)
+    pairs = zip(sentences(20, 8), sentences(20, 9), strict=True)
+    dev = tmp_path / "dev.tsv"
+    dev.write_text("".join(f"{first}\t{second}\t{draw.randint(0, 50) / 10}\n" for first, second in pairs))
+    path = tmp_path / "tiny.yaml"
+    path.write_text(
+        f"""# nearer train tiny.yaml --corpus corpus.txt
+# A recipe for tests.
+method: simcse
+model: {tiny_model("bert")}
+pooling: cls_before_head
+head: true
+batch_size: 8
+learning_rate: 1e-3
+max_length: 16
+epochs: 2
+select_on: {dev}
+evaluate_every: 7
+test_on: {dev}
+"""
+    )
+    return path
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    path = tmp_path / "corpus.txt"
+    path.write_text("\n".join(dict.fromkeys(sentences(150, 1))) + "\n")
+    return path
+
+
+@pytest.fixture
+def weights() -> Callable[[Path], dict[str, Any]]:
+    """All weights of a finished run: of its model and of its last checkpoint, head and moments included."""
+    from safetensors.torch import load_file
+
+    def load(folder: Path) -> dict[str, Any]:
+        files = sorted([*folder.glob("model/**/*.safetensors"), *folder.glob("checkpoints/**/*.safetensors")])
+        return {f"{file.relative_to(folder)}:{k}": v for file in files for k, v in load_file(file).items()}
+
+    return load
