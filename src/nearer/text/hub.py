@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from urllib.parse import parse_qs
 
 from nearer.errors import InputError, first_line
@@ -12,6 +13,19 @@ from nearer.text.rows import Row
 from nearer.text.shapes import Shape, resolve_columns
 
 HUB_PREFIX = "hf:"
+
+
+def _check_reachable(name: str, path: str, revision: str | None) -> None:
+    """One quick question first: without a network, the library would try for half a minute, and say so at length."""
+    from huggingface_hub import HfApi
+    from huggingface_hub.constants import HF_HUB_OFFLINE
+
+    if HF_HUB_OFFLINE:
+        return  # it may be in the cache
+    try:
+        HfApi().dataset_info(path, revision=revision, timeout=20)
+    except Exception as error:  # the hub client's and the network's errors alike
+        raise InputError(f"{name}: cannot be found on the Hugging Face hub ({first_line(error)}).") from None
 
 
 def hub_rows(name: str, shape: Shape, columns: Sequence[str] | None, report: ReadReport) -> Iterator[Row]:
@@ -25,6 +39,8 @@ def hub_rows(name: str, shape: Shape, columns: Sequence[str] | None, report: Rea
     unknown = sorted(set(options) - {"config", "split", "revision"})
     if unknown:
         raise InputError(f"{name}: unknown option {unknown[0]!r}; config, split and revision can be given.")
+    if not Path(path).exists():
+        _check_reachable(name, path, options.get("revision"))
     try:
         rows = datasets.load_dataset(
             path,
