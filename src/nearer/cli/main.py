@@ -29,8 +29,8 @@ class Commands(TyperGroup):
             return result
         except NearerError as error:
             _fail(f"error: {error}", 1)
-        except KeyboardInterrupt:
-            _fail("interrupted", 130)
+        except KeyboardInterrupt as interruption:
+            _fail(str(interruption) or "interrupted", 130)  # a run says how to go on
         except OSError as error:
             if error.errno not in (errno.EPIPE, errno.ENOSPC):
                 raise

@@ -1,4 +1,4 @@
-"""Commands that train: train, recipes."""
+"""Commands that train: train, recipes, demo."""
 
 from __future__ import annotations
 
