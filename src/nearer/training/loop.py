@@ -125,6 +125,7 @@ def fit(
                     (losses.total / settings.accumulation).backward()  # type: ignore[no-untyped-call]
                     seen += len(batch.records)
                     recent.append(Losses(losses.total.detach(), {k: v.detach() for k, v in losses.parts.items()}))
+                    del losses  # no graph of a plain step may be alive when the next one is captured
                 sum_gradients(parameters)
                 norm = nn.utils.clip_grad_norm_(parameters, settings.clip)
                 optimiser.step()

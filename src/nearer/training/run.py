@@ -110,6 +110,8 @@ def _run(folder: Path, recipe: Recipe, facts: dict[str, Any], progress: bool) ->
     method_class, _ = METHODS[settings.method]
     method = method_class(recipe.method)  # type: ignore[arg-type]
     remarks += method.prepare(encoder)
+    if settings.test_on and not _can_test(settings.test_on, facts["data"]):
+        remarks.append(f"no test scores at the end: {', '.join(settings.test_on)} needs --data DIR")
     feed = Feed(store, encoder, settings)
     state = fit(encoder, method, feed, settings, folder, selection, progress=progress, remarks=remarks)
     result = None
@@ -186,6 +188,10 @@ def _write_config(folder: Path, facts: dict[str, Any]) -> None:
         raise TrainingError(f"{folder}: cannot be written ({error.strerror}).") from None
 
 
+def _can_test(tasks: list[str], data: str | None) -> bool:
+    return data is not None or not {"sts", *TASKS}.intersection(tasks)
+
+
 def _finish(
     folder: Path,
     encoder: Encoder,
@@ -205,7 +211,7 @@ def _finish(
         encoder.save(place)
     shutil.rmtree(best, ignore_errors=True)
     scores = None
-    if test_on and (data is not None or not set(test_on) & {"sts", *TASKS}):
+    if test_on and _can_test(test_on, data):
         scores = evaluate(Encoder.load(place, device=encoder.device), load_tasks(test_on, data), progress=progress)
         scores.write_json(folder / "scores.json")
     return TrainedModel(folder, place, state.best_step, state.best_score, scores)
