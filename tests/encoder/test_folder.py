@@ -319,3 +319,9 @@ def test_mobilebert_agrees_with_sentence_transformers_once_its_padding_row_is_ze
     assert encoder.trailing_padding == 0
     encoder.save(tmp_path / "model")
     np.testing.assert_allclose(their_vectors(tmp_path / "model", sentences), encoder.encode(sentences), atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["bert", "roberta", "distilbert", "mpnet", "mobilebert"])
+def test_dropout_replaces_every_rate_whatever_the_model_calls_it(kind: str, tiny_model: Tiny) -> None:
+    encoder = Encoder.load(tiny_model(kind), pooling="cls", dropout=0.31, device="cpu")
+    assert {module.p for module in encoder.modules() if isinstance(module, torch.nn.Dropout)} == {0.31}

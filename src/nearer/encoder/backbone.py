@@ -43,6 +43,18 @@ TOKENIZER_FILES = (
 )
 
 
+# Where configurations of different families keep their dropout rates.
+DROPOUT_RATES = (
+    "hidden_dropout_prob",
+    "attention_probs_dropout_prob",
+    "dropout",
+    "attention_dropout",
+    "dropout_rate",
+    "embedding_dropout",
+    "mlp_dropout",
+)
+
+
 def load_tokenizer(folder: Path, *, trust_remote_code: bool = False) -> Any:
     from transformers import AutoTokenizer
 
@@ -55,11 +67,17 @@ def load_tokenizer(folder: Path, *, trust_remote_code: bool = False) -> Any:
 
 
 def load_backbone(
-    folder: Path, *, trust_remote_code: bool = False, overrides: Mapping[str, Any] | None = None, pooler: bool = False
+    folder: Path,
+    *,
+    trust_remote_code: bool = False,
+    overrides: Mapping[str, Any] | None = None,
+    dropout: float | None = None,
+    pooler: bool = False,
 ) -> nn.Module:
     """The encoder in `folder`, without its pooling layer unless `pooler` asks for it.
 
-    overrides: settings of the backbone's configuration, such as dropout rates; an unknown name is an error.
+    overrides: settings of the backbone's configuration; an unknown name is an error. dropout: replaces all the
+    dropout rates that the configuration has, whatever it calls them.
     """
     from transformers import AutoConfig, AutoModel, AutoModelForTextEncoding
 
@@ -72,6 +90,11 @@ def load_backbone(
         if not hasattr(config, name):
             raise ModelError(f"{folder}: its configuration has no setting {name!r}.")
         setattr(config, name, value)
+    rates = [name for name in DROPOUT_RATES if hasattr(config, name)]
+    if dropout is not None and not rates:
+        raise ModelError(f"{folder}: its configuration has no dropout rate that could be set to {dropout}.")
+    for name in rates if dropout is not None else ():
+        setattr(config, name, dropout)
     # of an encoder-decoder such as T5 only the encoder is wanted
     family: Any = AutoModelForTextEncoding if getattr(config, "is_encoder_decoder", False) else AutoModel
     arguments: dict[str, Any] = {"config": config, "dtype": torch.float32, "use_safetensors": True}

@@ -74,12 +74,13 @@ class Encoder(nn.Module):
         revision: str | None = None,
         trust_remote_code: bool = False,
         overrides: Mapping[str, Any] | None = None,
+        dropout: float | None = None,
     ) -> Encoder:
         """Load a model by folder, bundled name or hub name.
 
         pooling: needed for a plain checkpoint; for a model that has one, replaces it.
         pooler_as_head: take the checkpoint's own pooling layer as the head (published supervised SimCSE models).
-        overrides: settings of the backbone's configuration, such as `hidden_dropout_prob`.
+        overrides: settings of the backbone's configuration, by its own names; dropout: all its dropout rates.
         """
         folder = model_folder(name, revision=revision, remote_code=trust_remote_code)
         parts = load_parts(
@@ -90,6 +91,7 @@ class Encoder(nn.Module):
             pooler_as_head=pooler_as_head,
             trust_remote_code=trust_remote_code,
             overrides=overrides,
+            dropout=dropout,
         )
         encoder = cls(**parts, name=str(name), source=folder)
         encoder.eval()

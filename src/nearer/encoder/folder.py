@@ -36,6 +36,7 @@ def load_parts(
     pooler_as_head: bool,
     trust_remote_code: bool,
     overrides: Mapping[str, Any] | None,
+    dropout: float | None,
 ) -> dict[str, Any]:
     """The arguments of `Encoder` for what lies in `folder`."""
     own = _read_own(folder)
@@ -49,7 +50,11 @@ def load_parts(
     else:
         layout = Layout(transformer=folder)
     backbone = load_backbone(
-        layout.transformer, trust_remote_code=trust_remote_code, overrides=overrides, pooler=pooler_as_head
+        layout.transformer,
+        trust_remote_code=trust_remote_code,
+        overrides=overrides,
+        dropout=dropout,
+        pooler=pooler_as_head,
     )
     tokenizer = load_tokenizer(layout.transformer, trust_remote_code=trust_remote_code)
     head = take_pooler(backbone, folder) if pooler_as_head else _saved_head(folder, layout, own)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +13,6 @@ import yaml
 
 from nearer import distributed
 from nearer.encoder import Encoder
-from nearer.encoder.sources import model_folder
 from nearer.errors import InputError, SettingError, TrainingError
 from nearer.evaluation import Results, evaluate, load_tasks
 from nearer.evaluation.sts_sets import TASKS
@@ -29,8 +27,6 @@ from nearer.training.selection import Selection
 from nearer.versions import library_versions
 
 CONFIG = "config.yaml"
-# where a backbone's configuration keeps its dropout rates
-DROPOUT_NAMES = ("hidden_dropout_prob", "attention_probs_dropout_prob", "dropout", "attention_dropout")
 
 
 @dataclass(frozen=True)
@@ -144,11 +140,7 @@ def _selection(names: list[str], data: str | None) -> tuple[Selection | None, li
 
 def _encoder(recipe: Recipe, device: torch.device) -> Encoder:
     settings = recipe.training
-    overrides = None
-    if settings.dropout is not None:
-        config = json.loads((model_folder(settings.model) / "config.json").read_text(encoding="utf-8"))
-        overrides = {name: settings.dropout for name in DROPOUT_NAMES if name in config}
-    encoder = Encoder.load(settings.model, pooling=settings.pooling, device=device, overrides=overrides)
+    encoder = Encoder.load(settings.model, pooling=settings.pooling, device=device, dropout=settings.dropout)
     if settings.head:
         encoder.add_head(torch.Generator().manual_seed(settings.seed))
     return encoder
