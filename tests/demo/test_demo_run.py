@@ -36,3 +36,10 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(module, "read_docstrings", few_docstrings)
     with pytest.raises(InputError, match="cannot be written"):
         module.run_demo(tmp_path / "file" / "demo", seed=0, show=lambda _: None, steps=1, progress=False)
+
+
+def test_a_folder_of_somebody_elses_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("years of work")
+    with pytest.raises(InputError, match="is not an earlier demo's"):
+        module.run_demo(tmp_path, seed=0, show=lambda _: None, steps=1, progress=False)
+    assert (tmp_path / "thesis.txt").read_text() == "years of work"

@@ -93,7 +93,9 @@ def _show(run: Any) -> None:
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for texts, runs and models; replaced.")] = Path("runs/demo"),
+    out: Annotated[Path, typer.Option(help="Folder for texts, runs and models; an earlier demo's is replaced.")] = Path(
+        "runs/demo"
+    ),
     seed: Annotated[int, typer.Option(min=0, help="Which functions are held out, and the seed of training.")] = 0,
     max_steps: Annotated[int | None, typer.Option(min=1, help="At most so many steps in each training.")] = None,
 ) -> None:

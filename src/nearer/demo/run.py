@@ -33,8 +33,9 @@ VIEWS = {"learning_rate": 1e-4, "max_steps": 50}
 def run_demo(
     folder: Path, *, seed: int, show: Callable[[RenderableType], None], steps: int | None = None, progress: bool = True
 ) -> None:
-    """Run the demo in `folder`, which is replaced. steps: at most so many in each training."""
+    """Run the demo in `folder`; an earlier demo there is replaced. steps: at most so many in each training."""
     started = time.perf_counter()
+    _make_room(folder)
     text = _text(folder, seed, show, progress)
     base = Encoder.load("wiki-mini", pooling="mean")
     limit = {} if steps is None else {"max_steps": steps}
@@ -63,6 +64,17 @@ def run_demo(
     show(f"models: {views.model} and {pairs.model}; {time.perf_counter() - started:.0f} s in all")
 
 
+def _make_room(folder: Path) -> None:
+    """An empty folder. Only what an earlier demo left is removed: the name may be that of somebody's work."""
+    try:
+        if folder.exists() and any(folder.iterdir()) and not (folder / "pairs.jsonl").exists():
+            raise InputError(f"{folder}: is there already and is not an earlier demo's; name another folder (--out).")
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be written ({error.strerror}).") from None
+
+
 def _text(folder: Path, seed: int, show: Callable[[RenderableType], None], progress: bool) -> DemoText:
     docstrings, report = read_docstrings(progress=progress)
     show(str(report))
@@ -72,8 +84,6 @@ def _text(folder: Path, seed: int, show: Callable[[RenderableType], None], progr
         f"functions held out ({text.leaking:,} sentences left out because they stand in held-out docstrings)"
     )
     try:
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
         (folder / "sentences.txt").write_text("".join(f"{line}\n" for line in text.sentences), encoding="utf-8")
         rows = ({"sentence1": pair.first, "sentence2": pair.second} for pair in text.pairs)
         (folder / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
