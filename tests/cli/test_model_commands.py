@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from nearer.encoder import Encoder
+from nearer.errors import SettingError
 
 Tiny = Callable[[str], Path]
 
@@ -247,6 +248,38 @@ class TestEncode:
         assert nearer("encode", pooled, text, "--out", out, "--force").code == 0
         assert np.load(out).shape == (4, 32)
 
+    def test_precision_and_dtype(self, nearer, pooled: Path, encoder: Encoder, text: Path, tmp_path: Path) -> None:
+        outcome = nearer(
+            "encode", pooled, text, "--out", tmp_path / "v.npy", "--precision", "bf16", "--dtype", "float16"
+        )
+        assert f"{tmp_path / 'v.npy'}: 4 × 32, float16" in outcome.err
+        vectors = np.load(tmp_path / "v.npy")
+        assert vectors.dtype == np.float16
+        np.testing.assert_allclose(vectors, encoder.encode(text.read_text().splitlines()), atol=0.05)
+        facts = json.loads((tmp_path / "v.json").read_text(encoding="utf-8"))
+        assert (facts["precision"], facts["dtype"]) == ("bf16", "float16")
+
+    @pytest.mark.parametrize(
+        ("options", "devices"),
+        [
+            (("--processes", 2, "--device", "cpu"), ["cpu", "cpu"]),
+            (("--devices", "cuda:0, cuda:1"), ["cuda:0", "cuda:1"]),
+        ],
+    )
+    def test_several_processes(
+        self, options, devices, nearer, pooled: Path, text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def found(bulk: object, devices: list[str], *rest: object) -> None:
+            raise SettingError(f"asked for {devices}.")
+
+        monkeypatch.setattr("nearer.encoder.files.encode_in_workers", found)
+        assert nearer("encode", pooled, text, "--out", tmp_path / "v.npy", *options).error == f"asked for {devices}."
+
+    @pytest.mark.parametrize("option", [("--processes", 2), ("--device", "cpu")])
+    def test_devices_stand_alone(self, option: tuple[object, ...], nearer, text: Path, tmp_path: Path) -> None:
+        outcome = nearer("encode", "./none", text, "--out", tmp_path / "v.npy", "--devices", "cpu,cpu", *option)
+        assert outcome.error.startswith("--devices: names a process each; give neither")
+
     def test_another_ending(self, nearer, pooled: Path, text: Path, tmp_path: Path) -> None:
         assert nearer("encode", pooled, text, "--out", tmp_path / "v.bin").error.endswith("must end in .npy.")
 
@@ -302,6 +335,16 @@ class TestEvaluate:
             ("pairs", 3, 1),
         ]
         assert found["average"] == pytest.approx(sum(score["score"] for score in found["scores"]) / 2)
+
+    def test_precision(self, nearer, pooled: Path, encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
+        scores = {
+            precision: json.loads(
+                nearer("evaluate", pooled, "--tasks", "everyday", "--json", "-", "--precision", precision).out
+            )["average"]
+            for precision in ("float32", "bf16")
+        }
+        assert scores["float32"] != scores["bf16"]
+        assert scores["float32"] == pytest.approx(scores["bf16"], abs=2)
 
     def test_json_file(self, nearer, pooled: Path, pairs: Path, tmp_path: Path) -> None:
         out = tmp_path / "scores.json"

@@ -121,6 +121,26 @@ class TestEndings:
             out, err = process.communicate(timeout=60)
         assert (process.returncode, out, err) == (130, "", "interrupted\n")
 
+    @pytest.mark.skipif(os.name == "nt", reason="named pipes and signals of POSIX")
+    def test_interrupted_with_workers(self, tiny_model, tmp_path: Path) -> None:
+        pipe, folder = tmp_path / "pipe", tmp_path / "out"
+        os.mkfifo(pipe)
+        folder.mkdir()
+        options = ("--pooling", "cls", "--out", folder / "v.npy", "--devices", "cpu")
+        process = subprocess.Popen(
+            [*COMMAND, "encode", *map(str, (tiny_model("bert"), pipe, *options))],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        )
+        with open(pipe, "w"):  # opens when the workers are there and the first window is read
+            process.send_signal(signal.SIGINT)
+            # ends only when the workers have closed their end of these, too
+            out, err = process.communicate(timeout=60)
+        assert (process.returncode, out, err.splitlines()[-1]) == (130, "", "interrupted")
+        assert list(folder.iterdir()) == []
+
     def test_a_reader_that_goes_away(self, tmp_path: Path) -> None:
         (tmp_path / "text.txt").write_text("a sentence\n" * 100_000, encoding="utf-8")
         process = subprocess.Popen(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -59,6 +60,110 @@ def test_each_unique_sentence_passes_the_model_once_and_order_is_kept(
     np.testing.assert_array_equal(vectors[0], vectors[2])
     np.testing.assert_array_equal(vectors[1], vectors[4])
     assert not np.allclose(vectors[0], vectors[1])
+
+
+@pytest.mark.parametrize("kind", ["bert", "mobilebert"])
+@pytest.mark.parametrize("budget", [1, 40, 10_000])
+def test_no_batch_is_over_its_budget_and_the_longest_come_first(
+    kind: str, budget: int, tiny_model: Callable[[str], Path], sentences: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoder = Encoder.load(tiny_model(kind), pooling="mean", device="cpu")
+    shapes = []
+    forward = encoder.forward
+    monkeypatch.setattr(encoder, "forward", lambda ids, *rest: shapes.append(ids.shape) or forward(ids, *rest))
+    vectors = encoder.encode(sentences, batch_tokens=budget)
+    assert all(rows == 1 or rows * width <= budget for rows, width in shapes)
+    assert [width for _, width in shapes] == sorted((width for _, width in shapes), reverse=True)
+    np.testing.assert_allclose(vectors, encoder.encode(sentences), atol=1e-5)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_windows_change_nothing(
+    size: int, encoder: Encoder, sentences: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = encoder.encode(sentences)
+    monkeypatch.setattr("nearer.encoder.encoding.SORTED_WINDOW", size)
+    monkeypatch.setattr("nearer.encoder.encoding.TOKENISED_AT_ONCE", 2)
+    np.testing.assert_allclose(encoder.encode(sentences), expected, atol=1e-6)
+
+
+def test_a_tokenizer_that_fails_in_its_thread_is_heard_of(
+    encoder: Encoder, sentences: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nearer.encoder.encoding.SORTED_WINDOW", 2)
+    monkeypatch.setattr("nearer.encoder.encoding.tokenise", lambda *given: 1 // 0)
+    with pytest.raises(ZeroDivisionError):
+        encoder.encode(sentences)
+
+
+class TestTokens:
+    """Tokenised once, encoded often."""
+
+    @pytest.mark.parametrize("normalize", [False, True])
+    def test_the_vectors_are_those_of_encode(self, normalize: bool, encoder: Encoder, sentences: list[str]) -> None:
+        tokenised = encoder.tokenised(sentences)
+        for _ in range(2):
+            vectors = encoder.encode_tokens(tokenised, normalize=normalize)
+            assert (vectors.dtype, vectors.device) == (torch.float32, encoder.device)
+            np.testing.assert_allclose(vectors, encoder.encode(sentences, normalize=normalize), atol=1e-6)
+
+    def test_the_mode_stays_and_there_is_no_dropout(self, encoder: Encoder, sentences: list[str]) -> None:
+        tokenised = encoder.tokenised(sentences)
+        encoder.train()
+        first, second = encoder.encode_tokens(tokenised), encoder.encode_tokens(tokenised)
+        assert encoder.training
+        encoder.eval()
+        torch.testing.assert_close(first, second, rtol=0, atol=0)
+
+    def test_no_sentences(self, encoder: Encoder) -> None:
+        assert encoder.encode_tokens(encoder.tokenised([])).shape == (0, encoder.dimension)
+
+    def test_a_prompt_stays_out_of_the_pooling(self, tiny_model: Callable[[str], Path]) -> None:
+        encoder = Encoder.load(tiny_model("bert"), pooling="mean", device="cpu")
+        encoder.settings = replace(encoder.settings, prompts={"query": "the fox "}, pool_prompt=False)
+        ids = torch.tensor([encoder.tokenizer("the fox rain")["input_ids"]])
+        pooled = torch.ones_like(ids)
+        pooled[:, : len(encoder.tokenizer("the fox")["input_ids"]) - 1] = 0
+        with torch.no_grad():
+            expected = encoder(ids, torch.ones_like(ids), pooled)
+        tokenised = encoder.tokenised(["rain"], prompt_name="query")
+        torch.testing.assert_close(encoder.encode_tokens(tokenised), expected)
+        np.testing.assert_allclose(encoder.encode(["rain"], prompt_name="query"), expected, atol=1e-6)
+
+
+class TestMemory:
+    """A device that takes so many tokens and no more."""
+
+    def limited(self, encoder: Encoder, most: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+        passed: list[int] = []
+        forward = encoder.forward
+
+        def limited(ids: torch.Tensor, *rest: torch.Tensor) -> torch.Tensor:
+            if ids.numel() > most:
+                raise torch.OutOfMemoryError("CUDA out of memory.")
+            passed.append(ids.numel())
+            return forward(ids, *rest)
+
+        monkeypatch.setattr(encoder, "forward", limited)
+        return passed
+
+    def test_smaller_batches_do(self, encoder: Encoder, sentences: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+        expected = encoder.encode(sentences)
+        passed = self.limited(encoder, 64, monkeypatch)
+        with pytest.warns(UserWarning, match=r"do not fit in the memory of cpu; going on with batch_tokens \d+"):
+            vectors = encoder.encode(sentences)
+        np.testing.assert_allclose(vectors, expected, atol=1e-5)
+        assert max(passed) <= 64
+
+    def test_one_sentence_that_does_not_fit_is_an_error(
+        self, encoder: Encoder, sentences: list[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        self.limited(encoder, 8, monkeypatch)
+        with (
+            pytest.warns(UserWarning, match="batch_tokens"),
+            pytest.raises(SettingError, match=r"max_length: one sentence of \d+ tokens is more than the memory of cpu"),
+        ):
+            encoder.encode(sentences)
 
 
 def test_one_string_gives_one_vector_and_no_sentences_none(encoder: Encoder) -> None:
@@ -130,6 +235,8 @@ def test_pair_scores_are_cosines_in_float64_and_zero_vectors_score_zero(encoder:
         (lambda e: e.encode(["a", 3]), "item 1 is int"),
         (lambda e: e.encode(["a", "b\ud800"]), "item 1 holds half a surrogate"),
         (lambda e: e.encode(["a"], batch_size=0), "batch_size: 0"),
+        (lambda e: e.encode(["a"], batch_tokens=0), "batch_tokens: 0"),
+        (lambda e: e.tokenised(["a", 3]), "item 1 is int"),
         (lambda e: e.rank("a", ["b"], top=0), "top: 0"),
         (lambda e: e.encode(["a"], prompt_name="query"), "no prompt 'query'"),
     ],

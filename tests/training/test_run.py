@@ -19,6 +19,7 @@ from nearer.training import train, train_seeds
 from nearer.training.loop import Interrupted
 from nearer.training.optimiser import learning_rate
 from nearer.training.settings import TrainingSettings
+from nearer.training.trainer import Trainer
 
 
 def metrics(folder: Path) -> list[dict[str, Any]]:
@@ -102,8 +103,8 @@ def test_dropout_setting_reaches_the_model(
 ) -> None:
     rates: set[float] = set()
 
-    def stop(encoder: Encoder, *_: object, **__: object) -> None:
-        rates.update(module.p for module in encoder.modules() if isinstance(module, torch.nn.Dropout))
+    def stop(trainer: Trainer, *_: object, **__: object) -> None:
+        rates.update(module.p for module in trainer.encoder.modules() if isinstance(module, torch.nn.Dropout))
         raise TrainingError("seen")
 
     monkeypatch.setattr("nearer.training.run.fit", stop)

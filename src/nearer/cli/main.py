@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 import nearer
-from nearer.cli import data, models, train
+from nearer.cli import bench, data, models, train
 from nearer.errors import NearerError
 
 
@@ -57,6 +57,7 @@ app.command()(train.train)
 app.command()(train.recipes)
 app.command()(train.demo)
 app.add_typer(data.app, name="data")
+app.add_typer(bench.app, name="bench")
 
 
 def _version(wanted: bool) -> None:

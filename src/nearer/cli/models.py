@@ -43,6 +43,7 @@ def evaluate(
     json_file: Annotated[
         Path | None, typer.Option("--json", help="Write scores and protocol; '-' prints them.")
     ] = None,
+    precision: options.Precision = options.PrecisionName.float32,
     batch_size: options.BatchSize = None,
     device: options.Device = None,
     trust_remote_code: options.RemoteCode = False,
@@ -68,6 +69,7 @@ def evaluate(
         device=device,
         trust_remote_code=trust_remote_code,
     )
+    encoder.precision = precision.value
     results = run(
         encoder,
         loaded,
@@ -99,8 +101,13 @@ def encode(
     columns: options.Columns = None,
     encoding: options.Encoding = "utf-8",
     max_characters: options.MaxCharacters = MAX_CHARACTERS,
+    precision: options.Precision = options.PrecisionName.float32,
+    dtype: options.Dtype = options.DtypeName.float32,
+    batch_tokens: options.BatchTokens = None,
     batch_size: options.BatchSize = None,
     device: options.Device = None,
+    devices: options.Devices = None,
+    processes: options.Processes = None,
     trust_remote_code: options.RemoteCode = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the output.")] = False,
 ) -> None:
@@ -110,6 +117,7 @@ def encode(
     from nearer.text import read_sentences
 
     check_output(out, overwrite=force)
+    workers = options.worker_devices(device, devices, processes)
     reading = read_sentences(file, **options.read_options(columns, encoding, max_characters))
     encoder = Encoder.load(
         model,
@@ -117,14 +125,24 @@ def encode(
         max_length=max_length,
         text_normalisation=text_normalisation,
         pooler_as_head=pooler_as_head,
-        device=device,
+        device="cpu" if workers else device,  # the workers load it for themselves
         trust_remote_code=trust_remote_code,
     )
     written = encode_file(
-        encoder, reading, out, batch_size=batch_size, normalize=normalize, progress=True, overwrite=force
+        encoder,
+        reading,
+        out,
+        batch_tokens=batch_tokens,
+        batch_size=batch_size,
+        normalize=normalize,
+        precision=precision.value,
+        dtype=dtype.value,
+        devices=workers,
+        progress=True,
+        overwrite=force,
     )
     show_report(written.report)
-    say(f"{written.vectors}: {written.rows:,} × {written.dimension}, float32")
+    say(f"{written.vectors}: {written.rows:,} × {written.dimension}, {dtype.value}")
     if written.lines:
         say(f"{written.lines}: the line of each row, since lines were dropped")
 

@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
+
+from nearer.errors import SettingError
+
+
+class PrecisionName(StrEnum):
+    float32 = "float32"
+    bf16 = "bf16"
+    int8 = "int8"
+
+
+class DtypeName(StrEnum):
+    float32 = "float32"
+    float16 = "float16"
+
 
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="A folder, the bundled 'wiki-mini', or a hub name.")]
 Pooling = Annotated[
@@ -23,7 +38,16 @@ PoolerAsHead = Annotated[
 ]
 Device = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 … Default: a GPU if there is one.")]
 RemoteCode = Annotated[bool, typer.Option("--trust-remote-code", help="Run code that comes with the model.")]
-BatchSize = Annotated[int | None, typer.Option(min=1, help="Sentences encoded at a time. Default: by the device.")]
+BatchSize = Annotated[int | None, typer.Option(min=1, help="At most so many sentences at a time. Default: any number.")]
+BatchTokens = Annotated[
+    int | None, typer.Option(min=1, help="Tokens, padding included, encoded at a time. Default: by the device.")
+]
+Precision = Annotated[PrecisionName, typer.Option(help="What the model computes in; int8 on the CPU only.")]
+Dtype = Annotated[DtypeName, typer.Option(help="What the vectors are written in.")]
+Devices = Annotated[
+    str | None, typer.Option(metavar="LIST", help="A process for each of several devices: cuda:0,cuda:1 …")
+]
+Processes = Annotated[int | None, typer.Option(min=1, help="So many processes on the one device.")]
 Columns = Annotated[
     str | None, typer.Option(help="Columns in order, by name or number from 0: 'sent0,sent1' or '5,6,4'.")
 ]
@@ -37,3 +61,16 @@ def read_options(columns: str | None, encoding: str, max_characters: int) -> dic
         "encoding": encoding,
         "max_characters": max_characters,
     }
+
+
+def worker_devices(device: str | None, devices: str | None, processes: int | None) -> list[str] | None:
+    """The device of each worker process; None for no such processes."""
+    if devices is not None:
+        if device is not None or processes is not None:
+            raise SettingError("--devices: names a process each; give neither --device nor --processes with it.")
+        return [name.strip() for name in devices.split(",") if name.strip()]
+    if processes is None:
+        return None
+    import torch
+
+    return [device or ("cuda" if torch.cuda.is_available() else "cpu")] * processes

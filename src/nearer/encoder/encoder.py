@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from nearer.encoder.backbone import trailing_padding
-from nearer.encoder.encoding import encode_sentences
+from nearer.encoder.batching import Tokenised
+from nearer.encoder.encoding import BulkEncoding, at_inference, check_sentences
 from nearer.encoder.folder import load_parts, save_parts
 from nearer.encoder.pooling import needs_hidden_states, pool
+from nearer.encoder.precision import LoweredBackbones, check_precision
 from nearer.encoder.projection import Dense, Projection, new_head
 from nearer.encoder.settings import EncoderSettings
 from nearer.encoder.sources import model_folder
@@ -37,7 +39,12 @@ class Encoder(nn.Module):
     Load one with `Encoder.load`; `encode`, `similarity` and `rank` use it; `save` writes a folder that
     sentence-transformers reads too. As a module it maps token ids to vectors: in training mode the head, if
     there is one, is always applied; at inference the pooling decides (`cls_before_head` leaves it out).
+
+    precision: what encoding computes in unless told otherwise: float32, bf16, or int8 on the CPU.
     """
+
+    precision = "float32"
+    _lowered: LoweredBackbones
 
     def __init__(
         self,
@@ -60,6 +67,7 @@ class Encoder(nn.Module):
         self.provenance = dict(provenance or {})
         self.name = name
         self.source = source
+        self._lowered = LoweredBackbones()
 
     @classmethod
     def load(
@@ -115,6 +123,10 @@ class Encoder(nn.Module):
         states = self.backbone(input_ids=ids, attention_mask=mask, output_hidden_states=needs_hidden_states(pooling))
         layers = states.hidden_states if needs_hidden_states(pooling) else None
         vectors = pool(pooling, states.last_hidden_state, layers, mask if pooled_mask is None else pooled_mask)
+        return self.project(vectors)
+
+    def project(self, vectors: Tensor) -> Tensor:
+        """What follows pooling: the head, unless it is for training only and this is not training; then projections."""
         if self.head is not None and (self.training or self.keeps_head):
             vectors = self.head(vectors)
         for projection in self.projections:
@@ -130,26 +142,73 @@ class Encoder(nn.Module):
         self,
         sentences: str | Iterable[str],
         *,
+        batch_tokens: int | None = None,
         batch_size: int | None = None,
         normalize: bool | None = None,
+        precision: str | None = None,
         progress: bool = False,
         prompt_name: str | None = None,
     ) -> Vectors:
         """Vectors of sentences, float32: (dimension,) for one string, (sentences, dimension) for several.
 
-        batch_size: sentences that pass the model together; None chooses by the device.
-        normalize: vectors of length 1; None does as the model says. prompt_name: one of the model's prompts.
+        batch_tokens: tokens, padding included, that pass the model together; None chooses by the device.
+        batch_size: how many sentences these may be at most. normalize: vectors of length 1; None does as the model
+        says. precision: float32, bf16 or int8; None is the encoder's. prompt_name: one of the model's prompts.
         """
         one = isinstance(sentences, str)
-        vectors = encode_sentences(
-            self,
-            [sentences] if isinstance(sentences, str) else list(sentences),
-            batch_size=batch_size,
-            normalize=self.settings.normalize if normalize is None else normalize,
-            prompt=self.settings.prompt(prompt_name),
-            progress=progress,
-        )
+        bulk = self._bulk(normalize, precision, prompt_name, batch_tokens, batch_size)
+        vectors = bulk.encode([sentences] if isinstance(sentences, str) else list(sentences), progress=progress)
         return vectors[0] if one else vectors
+
+    def tokenised(self, sentences: Sequence[str], *, prompt_name: str | None = None) -> Tokenised:
+        """Sentences made ready for `encode_tokens`: for those that are encoded again and again."""
+        check_sentences(sentences)
+        return self._bulk(prompt_name=prompt_name).tokenise(sentences)
+
+    def encode_tokens(
+        self,
+        tokenised: Tokenised,
+        *,
+        batch_tokens: int | None = None,
+        normalize: bool | None = None,
+        precision: str | None = None,
+    ) -> Tensor:
+        """Vectors (sentences, dimension), float32, on the encoder's device; on a GPU without waiting for them."""
+        with at_inference(self):
+            return self._bulk(normalize, precision, batch_tokens=batch_tokens).vectors(tokenised)
+
+    def _bulk(
+        self,
+        normalize: bool | None = None,
+        precision: str | None = None,
+        prompt_name: str | None = None,
+        batch_tokens: int | None = None,
+        batch_size: int | None = None,
+    ) -> BulkEncoding:
+        return BulkEncoding(
+            self,
+            normalize=self.settings.normalize if normalize is None else normalize,
+            precision=precision or self.precision,
+            prompt=self.settings.prompt(prompt_name),
+            batch_tokens=batch_tokens,
+            batch_size=batch_size,
+        )
+
+    def at_precision(self, precision: str) -> Encoder:
+        """This encoder in float32, else one that computes in bf16 or int8 and shares all but the backbone with it."""
+        check_precision(precision, self.device)
+        if precision == "float32":
+            return self
+        return self.with_backbone(self._lowered.backbone(self.backbone, precision))
+
+    def weights_changed(self) -> None:
+        """To be said after weights were changed where torch does not count it, as a replayed step does."""
+        self._lowered.forget()
+
+    def with_backbone(self, backbone: nn.Module) -> Encoder:
+        """An encoder that shares all with this one except the backbone."""
+        projections: Any = self.projections
+        return Encoder(backbone, self.tokenizer, self.settings, head=self.head, projections=projections).eval()
 
     @overload
     def similarity(self, first: str, second: str) -> float: ...

@@ -1,8 +1,16 @@
-"""Sentences to vectors in bulk: each unique sentence once, batches of like length, order kept."""
+"""Sentences to vectors in bulk: each unique sentence once, batches of like length, order kept.
+
+Sentences pass in windows: while one is computed, the next is tokenised. On a GPU nothing waits for a batch: a
+window's tokens go there in one copy, its vectors come back in one, and that is waited for when the next window is
+under way.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from concurrent.futures import CancelledError
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,48 +18,162 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from nearer.encoder.ahead import one_ahead
+from nearer.encoder.batching import Tokenised, check_batches, cut, longest_first
+from nearer.encoder.precision import check_precision
 from nearer.errors import InputError, SettingError
-from nearer.progress import progress_bar
+from nearer.progress import Advance, progress_bar
 from nearer.text.normalise import normalisation
 from nearer.text.tokenise import tokenise
 
 if TYPE_CHECKING:
     from nearer.encoder.encoder import Encoder
 
-# Sentences tokenised at a time: enough to keep all cores busy, little enough to show progress.
-TOKENISED_AT_ONCE = 10_000
-BATCH_ON_CPU, BATCH_ON_GPU = 64, 512
+# Padded tokens that pass the model together.
+TOKENS_ON_CPU, TOKENS_ON_GPU = 2048, 32_768
+# Sentences of a window: many batches, so that they can be of like length; few, where the sentences came sorted.
+WINDOW_ON_CPU, WINDOW_ON_GPU, SORTED_WINDOW = 8192, 32_768, 8192
+# Sentences tokenised at a time: enough to keep all cores busy, and soon done when nobody wants them any more.
+TOKENISED_AT_ONCE = 2048
 
 
-def encode_sentences(
-    encoder: Encoder, sentences: Sequence[str], *, batch_size: int | None, normalize: bool, prompt: str, progress: bool
-) -> NDArray[np.float32]:
-    """Vectors of `sentences` (sentences, dimension), float32, in their order."""
-    if batch_size is None:
-        batch_size = BATCH_ON_GPU if encoder.device.type == "cuda" else BATCH_ON_CPU
-    if batch_size < 1:
-        raise SettingError(f"batch_size: {batch_size} is below 1.")
-    check_sentences(sentences)
-    places: dict[str, int] = {}
-    inverse = np.fromiter((places.setdefault(s, len(places)) for s in sentences), dtype=np.int64, count=len(sentences))
-    unique = list(places)
-    vectors = np.empty((len(unique), encoder.dimension), dtype=np.float32)
+class BulkEncoding:
+    """One way of encoding many sentences; `encode`, `encode_file` and its workers use it.
+
+    `windows` and `vectors` are for an encoder in evaluation mode (`at_inference`).
+    """
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        *,
+        normalize: bool,
+        precision: str = "float32",
+        prompt: str = "",
+        batch_tokens: int | None = None,
+        batch_size: int | None = None,
+    ) -> None:
+        check_batches(batch_tokens, batch_size)
+        self.encoder = encoder
+        self.options = {  # for the same in another process
+            "normalize": normalize,
+            "precision": precision,
+            "prompt": prompt,
+            "batch_tokens": batch_tokens,
+            "batch_size": batch_size,
+        }
+        self.precision = precision
+        self.normalize = normalize
+        self.prompt = prompt
+        self.prompt_length = _prompt_length(encoder, prompt)
+        self.batch_tokens = batch_tokens or (TOKENS_ON_GPU if encoder.device.type == "cuda" else TOKENS_ON_CPU)
+        self.batch_size = batch_size
+        self._stopped = False
+
+    def encode(self, sentences: Sequence[str], *, progress: bool = False) -> NDArray[np.float32]:
+        """Vectors (sentences, dimension), in the order of the sentences. Equal ones are computed once."""
+        check_precision(self.precision, self.encoder.device)
+        check_sentences(sentences)
+        unique, inverse = once_each(sentences)
+        # By characters, which is nearly by tokens: each window has sentences of like length, the longest come first
+        order = longest_first(np.fromiter(map(len, unique), dtype=np.int64, count=len(unique)))
+        windows = [order[start : start + SORTED_WINDOW] for start in range(0, len(order), SORTED_WINDOW)]
+        texts = ([unique[place] for place in window] for window in windows)
+        vectors = np.empty((len(unique), self.encoder.dimension), dtype=np.float32)
+        with progress_bar("encoding", len(unique), "sentences", shown=progress) as advance, at_inference(self.encoder):
+            for window, found in zip(windows, self.windows(texts, advance), strict=True):
+                vectors[window] = found
+        return vectors if inverse is None else vectors[inverse]
+
+    def windows(
+        self, windows: Iterable[Sequence[str]], advance: Advance | None = None
+    ) -> Generator[NDArray[np.float32]]:
+        """The vectors of each window of sentences, in order. Equal sentences of a window are computed once."""
+        late: _OnItsWay | None = None
+        with closing(one_ahead(self._tokenise_unique, windows, self._stop)) as coming:
+            for tokenised, inverse in coming:
+                vectors = _OnItsWay(self.vectors(tokenised, advance), inverse)
+                if late is not None:
+                    yield late.arrived()
+                late = vectors
+        if late is not None:
+            yield late.arrived()
+
+    def tokenise(self, sentences: Sequence[str]) -> Tokenised:
+        normalise = normalisation(self.encoder.settings.text_normalisation)
+        parts = []
+        for start in range(0, max(1, len(sentences)), TOKENISED_AT_ONCE):
+            if self._stopped:
+                raise CancelledError
+            part = [self.prompt + normalise(sentence) for sentence in sentences[start : start + TOKENISED_AT_ONCE]]
+            tokens = tokenise(self.encoder.tokenizer, part, self.encoder.settings.max_length)
+            parts.append(Tokenised.of(tokens, self.prompt_length))
+        return Tokenised.joined(parts)
+
+    def vectors(self, tokenised: Tokenised, advance: Advance | None = None) -> Tensor:
+        """Vectors (sentences, dimension), float32, on the encoder's device; on a GPU they may still be under way."""
+        device, padding = self.encoder.device, self.encoder.padding_id
+        model = self.encoder.at_precision(self.precision)
+        order = longest_first(tokenised.lengths)
+        widths = tokenised.lengths[order] + self.encoder.trailing_padding
+        ids, places = _moved(tokenised.ids, device), _moved(order, device)
+        starts, lengths = _moved(tokenised.starts[order], device), _moved(tokenised.lengths[order], device)
+        vectors = torch.empty(len(tokenised), self.encoder.dimension, dtype=torch.float32, device=device)
+        done = 0
+        while done < len(tokenised):
+            try:
+                for count in cut(widths[done:], self.batch_tokens, self.batch_size):
+                    rows = slice(done, done + count)
+                    batch = _padded(ids, starts[rows], lengths[rows], int(widths[done]), padding)
+                    vectors[places[rows]] = self._pass(model, *batch, tokenised.prompt_length)
+                    done += count
+                    if advance is not None:
+                        advance(count)
+            except torch.OutOfMemoryError:
+                pass  # the error holds on to memory as long as it is at hand
+            if done < len(tokenised):
+                self._use_less_memory(count, int(widths[done]))
+        return vectors
+
+    @torch.inference_mode()
+    def _pass(self, model: Encoder, ids: Tensor, mask: Tensor, prompt_length: int) -> Tensor:
+        pooled_mask = mask
+        if prompt_length:
+            pooled_mask = mask.clone()
+            pooled_mask[:, :prompt_length] = 0
+        vectors = model(ids, mask, pooled_mask).float()
+        return torch.nn.functional.normalize(vectors, dim=-1) if self.normalize else vectors
+
+    def _use_less_memory(self, rows: int, width: int) -> None:
+        if rows == 1:
+            raise SettingError(
+                f"max_length: one sentence of {width} tokens is more than the memory of {self.encoder.device} can take."
+            )
+        self.batch_tokens = rows * width // 2
+        torch.cuda.empty_cache()
+        warnings.warn(
+            f"{rows} sentences of {width} tokens do not fit in the memory of {self.encoder.device}; going on with "
+            f"batch_tokens {self.batch_tokens}.",
+            stacklevel=2,
+        )
+
+    def _tokenise_unique(self, sentences: Sequence[str]) -> tuple[Tokenised, NDArray[np.int64] | None]:
+        unique, inverse = once_each(sentences)
+        return self.tokenise(unique), inverse
+
+    def _stop(self) -> None:
+        self._stopped = True
+
+
+@contextmanager
+def at_inference(encoder: Encoder) -> Iterator[None]:
+    """Without dropout; the mode is as it was afterwards."""
     was_training = encoder.training
     encoder.eval()
     try:
-        with torch.inference_mode(), progress_bar("encoding", len(unique), "sentences", shown=progress) as advance:
-            tokens = _tokenised(encoder, unique, prompt)
-            prompt_length, trailing = _prompt_length(encoder, prompt), encoder.trailing_padding
-            # the longest first: what does not fit in memory fails at once
-            order = sorted(range(len(unique)), key=lambda place: -len(tokens[place]))
-            for start in range(0, len(order), batch_size):
-                batch = order[start : start + batch_size]
-                ids, mask = pad([tokens[place] for place in batch], encoder.padding_id, encoder.device, trailing)
-                vectors[batch] = _encode_batch(encoder, ids, mask, prompt_length, normalize)
-                advance(len(batch))
+        yield
     finally:
         encoder.train(was_training)
-    return vectors if len(unique) == len(sentences) else vectors[inverse]
 
 
 def check_sentences(sentences: Sequence[str]) -> None:
@@ -60,6 +182,13 @@ def check_sentences(sentences: Sequence[str]) -> None:
             raise InputError(f"sentences: item {place} is {type(sentence).__name__}, a string is needed.")
         if not sentence.isascii() and any("\ud800" <= character <= "\udfff" for character in sentence):
             raise InputError(f"sentences: item {place} holds half a surrogate pair, which is not text.")
+
+
+def once_each(sentences: Sequence[str]) -> tuple[list[str], NDArray[np.int64] | None]:
+    """The unique sentences, and where each one given is among them; None where all are unique."""
+    places: dict[str, int] = {}
+    inverse = np.fromiter((places.setdefault(s, len(places)) for s in sentences), dtype=np.int64, count=len(sentences))
+    return list(places), None if len(places) == len(sentences) else inverse
 
 
 def pad(
@@ -73,13 +202,37 @@ def pad(
     return torch.from_numpy(ids).to(device), torch.from_numpy(mask.astype(np.int64)).to(device)
 
 
-def _tokenised(encoder: Encoder, sentences: Sequence[str], prompt: str) -> list[list[int]]:
-    normalise = normalisation(encoder.settings.text_normalisation)
-    tokens: list[list[int]] = []
-    for start in range(0, len(sentences), TOKENISED_AT_ONCE):
-        part = [prompt + normalise(sentence) for sentence in sentences[start : start + TOKENISED_AT_ONCE]]
-        tokens += tokenise(encoder.tokenizer, part, encoder.settings.max_length)
-    return tokens
+def _padded(ids: Tensor, starts: Tensor, lengths: Tensor, width: int, padding: int) -> tuple[Tensor, Tensor]:
+    """The same from the tokens of all sentences, on the device they are on and without a word to the host."""
+    columns = torch.arange(width, device=ids.device)
+    mask = columns < lengths[:, None]  # (batch, width)
+    inside = (starts[:, None] + columns).clamp_(max=max(0, len(ids) - 1))
+    return ids[inside].long().masked_fill_(~mask, padding), mask.long()
+
+
+class _OnItsWay:
+    """Vectors that are copied to the host, from a GPU while it goes on with other things."""
+
+    def __init__(self, vectors: Tensor, inverse: NDArray[np.int64] | None) -> None:
+        self.inverse = inverse
+        self.event: torch.cuda.Event | None = None
+        self.vectors = vectors
+        if vectors.is_cuda:
+            self.vectors = torch.empty(vectors.shape, pin_memory=True).copy_(vectors, non_blocking=True)
+            self.event = torch.cuda.Event()  # type: ignore[no-untyped-call]
+            self.event.record(torch.cuda.current_stream(vectors.device))
+
+    def arrived(self) -> NDArray[np.float32]:
+        if self.event is not None:
+            self.event.synchronize()
+        vectors: NDArray[np.float32] = self.vectors.numpy()
+        return vectors if self.inverse is None else vectors[self.inverse]
+
+
+def _moved(array: NDArray[np.int32] | NDArray[np.int64], device: torch.device) -> Tensor:
+    tensor = torch.from_numpy(array)
+    # only from pinned memory can a GPU fetch while the host goes on
+    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)
 
 
 def _prompt_length(encoder: Encoder, prompt: str) -> int:
@@ -88,16 +241,3 @@ def _prompt_length(encoder: Encoder, prompt: str) -> int:
         return 0
     ids = tokenise(encoder.tokenizer, [prompt], encoder.settings.max_length)[0]
     return len(ids) - (ids[-1] in encoder.tokenizer.all_special_ids)
-
-
-def _encode_batch(
-    encoder: Encoder, ids: Tensor, mask: Tensor, prompt_length: int, normalize: bool
-) -> NDArray[np.float32]:
-    pooled_mask = mask
-    if prompt_length:
-        pooled_mask = mask.clone()
-        pooled_mask[:, :prompt_length] = 0
-    vectors = encoder(ids, mask, pooled_mask).float()
-    if normalize:
-        vectors = torch.nn.functional.normalize(vectors, dim=-1)
-    return np.asarray(vectors.cpu().numpy(), dtype=np.float32)

@@ -1,18 +1,29 @@
-"""Encoding a file of sentences into a file of vectors."""
+"""Encoding a file of sentences into a file of vectors, a window at a time: neither is ever held as a whole."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nearer.encoder.encoder import Encoder
-from nearer.errors import InputError
+from nearer.encoder.encoding import WINDOW_ON_CPU, WINDOW_ON_GPU, BulkEncoding, at_inference
+from nearer.encoder.precision import check_precision
+from nearer.encoder.vector_file import GrowingFile
+from nearer.encoder.workers import encode_in_workers
+from nearer.errors import InputError, SettingError
+from nearer.progress import Advance, progress_bar
 from nearer.text.faults import ReadReport
 from nearer.text.reading import Reading
 from nearer.versions import library_versions
+
+DTYPES = ("float32", "float16")
 
 
 class EncodedFile(NamedTuple):
@@ -25,52 +36,96 @@ class EncodedFile(NamedTuple):
     dimension: int
     report: ReadReport
 
+    def open(self) -> NDArray[Any]:
+        """The vectors, mapped: only what is looked at is read."""
+        vectors: NDArray[Any] = np.load(self.vectors, mmap_mode="r")
+        return vectors
+
 
 def encode_file(
     encoder: Encoder,
     reading: Reading[str],
     out: str | Path,
     *,
+    batch_tokens: int | None = None,
     batch_size: int | None = None,
     normalize: bool | None = None,
+    precision: str | None = None,
+    dtype: str = "float32",
+    devices: Sequence[str] | None = None,
+    window: int | None = None,
     progress: bool = False,
     overwrite: bool = False,
 ) -> EncodedFile:
     """Write the vectors of a file's sentences as a NumPy file.
 
     Beside `vectors.npy`, `vectors.json` says what they are. Where lines were dropped, row and line numbers part
-    ways, and `vectors.lines.npy` holds each row's line.
+    ways, and `vectors.lines.npy` holds each row's line. Nothing has its final name before it is whole.
+
+    devices: a process for each of them (`["cuda:0", "cuda:1"]`, `["cpu", "cpu"]`), whatever the encoder's own; None
+    encodes in this process. dtype: float32, or float16 for half the size. window: sentences that are worked on at a
+    time, in each process; equal ones are computed once within a window, and again in the next.
     """
     path = check_output(out, overwrite=overwrite)
-    located = list(reading.located())
-    report = reading.report
-    if not located:
-        raise InputError(f"{reading.source}: nothing in it could be used.\n{report}")
-    vectors = encoder.encode(
-        [sentence for _, sentence in located], batch_size=batch_size, normalize=normalize, progress=progress
+    if dtype not in DTYPES:
+        raise SettingError(f"dtype: {dtype!r} is not one of {', '.join(DTYPES)}.")
+    if window is None:
+        first = devices[0] if devices else encoder.device.type
+        window = WINDOW_ON_GPU if first.startswith("cuda") else WINDOW_ON_CPU
+    if window < 1:
+        raise SettingError(f"window: {window} is below 1.")
+    if devices is not None and not devices:
+        raise SettingError("devices: none named.")
+    normalize = encoder.settings.normalize if normalize is None else normalize
+    precision = precision or encoder.precision
+    bulk = BulkEncoding(
+        encoder,
+        normalize=normalize,
+        precision=precision,
+        prompt=encoder.settings.prompt(None),
+        batch_tokens=batch_tokens,
+        batch_size=batch_size,
     )
-    lines_path = path.with_suffix(".lines.npy") if report.dropped else None
+    lines_path = path.with_suffix(".lines.npy")
+    with (
+        GrowingFile(path, path.with_suffix(".partial"), dtype, (encoder.dimension,)) as vectors,
+        GrowingFile(lines_path, path.with_suffix(".lines.partial"), "int64", ()) as lines,
+        progress_bar("encoding", None, "sentences", shown=progress) as advance,
+    ):
+        windows = _windows(reading, window, lines)
+        if devices is None:
+            _encode_here(bulk, windows, vectors, advance)
+        else:
+            encode_in_workers(bulk, devices, windows, vectors, advance)
+        report = reading.report
+        if not vectors.rows:
+            raise InputError(f"{reading.source}: nothing in it could be used.\n{report}")
+        facts_path = path.with_suffix(".json")
+        facts_path.unlink(missing_ok=True)  # both of another text, overwritten now
+        lines_path.unlink(missing_ok=True)
+        vectors.finish(vectors.rows)
+        if report.dropped:
+            lines.finish(lines.rows)
     facts = {
         "model": encoder.name,
         "pooling": encoder.settings.pooling,
         "max_length": encoder.settings.max_length,
         "text_normalisation": encoder.settings.text_normalisation,
-        "normalized": encoder.settings.normalize if normalize is None else normalize,
-        "rows": len(vectors),
-        "dimension": vectors.shape[1],
+        "normalized": normalize,
+        "precision": precision,
+        "dtype": dtype,
+        "rows": vectors.rows,
+        "dimension": encoder.dimension,
         "reading": report.to_dict(),
         "libraries": library_versions(),
     }
     try:
-        _save(path, vectors)
-        path.with_suffix(".lines.npy").unlink(missing_ok=True)  # of another text, overwritten now
-        if lines_path:
-            _save(lines_path, np.array([line for line, _ in located], dtype=np.int64))
-        facts_path = path.with_suffix(".json")
         facts_path.write_text(json.dumps(facts, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     except OSError as error:
-        raise InputError(f"{out}: cannot be written ({error.strerror}).") from None
-    return EncodedFile(path, facts_path, lines_path, len(vectors), vectors.shape[1], report)
+        raise InputError(f"{facts_path}: cannot be written ({error.strerror}).") from None
+    return EncodedFile(
+        path, facts_path, lines_path if report.dropped else None, vectors.rows, encoder.dimension, report
+    )
 
 
 def check_output(out: str | Path, *, overwrite: bool) -> Path:
@@ -86,9 +141,16 @@ def check_output(out: str | Path, *, overwrite: bool) -> Path:
     return path
 
 
-def _save(path: Path, array: np.ndarray) -> None:
-    """Whole or not at all: an interrupted run leaves no half-written file under the final name."""
-    partial = path.with_suffix(".partial")
-    with open(partial, "wb") as file:
-        np.save(file, array)
-    partial.replace(path)
+def _windows(reading: Reading[str], size: int, lines: GrowingFile) -> Iterator[list[str]]:
+    """The sentences in lists of `size`; the lines they come from are noted on the way."""
+    located = reading.located()
+    while window := list(islice(located, size)):
+        lines.append(np.array([line for line, _ in window], dtype=np.int64))
+        yield [sentence for _, sentence in window]
+
+
+def _encode_here(bulk: BulkEncoding, windows: Iterator[list[str]], file: GrowingFile, advance: Advance) -> None:
+    check_precision(bulk.precision, bulk.encoder.device)
+    with at_inference(bulk.encoder), closing(bulk.windows(windows, advance)) as found:
+        for vectors in found:
+            file.append(vectors)

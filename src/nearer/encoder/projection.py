@@ -34,7 +34,8 @@ class Dense(nn.Module):
         return self.linear.out_features
 
     def forward(self, vectors: Tensor) -> Tensor:
-        output: Tensor = self.activation(self.linear(vectors))
+        # means over tokens come in float32 whatever the weights are
+        output: Tensor = self.activation(self.linear(vectors.to(self.linear.weight.dtype)))
         return output
 
 
@@ -50,7 +51,7 @@ class Norm(nn.Module):
         return int(self.norm.normalized_shape[0])
 
     def forward(self, vectors: Tensor) -> Tensor:
-        output: Tensor = self.norm(vectors)
+        output: Tensor = self.norm(vectors.to(self.norm.weight.dtype))
         return output
 
 

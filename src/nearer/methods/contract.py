@@ -1,8 +1,11 @@
-"""What a method is to the loop: batches in, losses out."""
+"""What a method is to the loop: it says which sentences are encoded, and how the loss follows from their vectors.
+
+How they are encoded (padded or packed, compiled, captured, in pieces, on several processes) is none of its business.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -20,15 +23,44 @@ class Batch:
     """One process' part of a batch.
 
     fields: the token ids of its records, by field (a sentence has one, a pair two, a triplet three) and row;
-    records: the places of the whole batch's records in the corpus; counts: how many of them each process has;
-    random: draws for this step and process alone; pad: token rows to tensors (ids, mask) on the right device.
+    records: the places of the whole batch's records in the corpus; random: draws for this step and process alone.
     """
 
     fields: Sequence[Sequence[Ids]]
     records: NDArray[np.int64]
-    counts: Sequence[int]
     random: np.random.Generator
-    pad: Callable[[Sequence[Ids]], tuple[Tensor, Tensor]]
+
+
+@dataclass(frozen=True)
+class View:
+    """Sentences to encode, one for each record of the batch; by the encoder, or by one of the method's modules."""
+
+    rows: Sequence[Ids]
+    encoder: str = "encoder"
+
+
+@dataclass(frozen=True)
+class MaskedTokens:
+    """Rows with masked tokens, which pass the encoder too; `chosen` marks the places to predict, `targets` has them."""
+
+    rows: Sequence[Ids]
+    chosen: Sequence[NDArray[np.bool_]]
+    targets: Sequence[Ids]
+    weight: float
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What a step computes on.
+
+    given: arrays of the whole batch (not of this process' part alone) that the loss needs besides vectors, such as
+    the teachers' rows; same_noise: all views pass under the same dropout masks.
+    """
+
+    views: Sequence[View]
+    given: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    masked: MaskedTokens | None = None
+    same_noise: bool = False
 
 
 @dataclass(frozen=True)
@@ -48,7 +80,18 @@ class Method(Protocol):
     def modules(self) -> nn.ModuleDict:
         """What is trained and checkpointed besides the encoder."""
 
-    def loss(self, encoder: Encoder, batch: Batch) -> Losses: ...
+    def inputs(self, batch: Batch) -> Inputs:
+        """On the host, in a thread of its own, ahead of the step: no tensors here."""
+
+    def loss(self, vectors: Sequence[Tensor], given: Mapping[str, Tensor]) -> Losses:
+        """From the vectors of each view (whole batch, dimension). Tensors alone: it is replayed without Python."""
+
+    def token_loss(self, modules: nn.ModuleDict, words: Tensor, states: Tensor, targets: Tensor) -> Tensor:
+        """The summed loss of predicting masked tokens, for methods whose inputs have some.
+
+        modules: those of the method, as they are trained; words: the backbone's word embeddings; states (tokens,
+        width); targets (tokens,), −100 where there is nothing to predict.
+        """
 
     def describe(self) -> dict[str, Any]:
         """What a saved model should say about how it was trained."""

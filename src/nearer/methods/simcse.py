@@ -8,19 +8,16 @@ The ablations of the paper are settings.
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-import numpy as np
-import torch
 from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor, nn
 
-from nearer.distributed import gather_rows, total
 from nearer.encoder import Encoder
 from nearer.encoder.language_head import LanguageHead, language_head
 from nearer.errors import InputError
-from nearer.methods.contract import Batch, Ids, Losses
+from nearer.methods.contract import Batch, Ids, Inputs, Losses, MaskedTokens, View
 from nearer.objectives import info_nce, masked_language
 from nearer.text.masking import Masker
 from nearer.text.words import Augmenter
@@ -67,25 +64,29 @@ class SimCSE:
         parts = {"second": self.second, "language_head": self.language_head}
         return nn.ModuleDict({name: module for name, module in parts.items() if module is not None})
 
-    def loss(self, encoder: Encoder, batch: Batch) -> Losses:
-        views = self._views(batch)
-        vectors = [gather_rows(rows, batch.counts) for rows in self._encoded(encoder, views, batch)]
+    def inputs(self, batch: Batch) -> Inputs:
+        rows = self._rows(batch)
+        others = "second" if self.second is not None else "encoder"
+        views = [View(rows[0]), *[View(each, others) for each in rows[1:]]]
+        return Inputs(views, masked=self._masked(rows, batch), same_noise=self.settings.fixed_masks)
+
+    def loss(self, vectors: Sequence[Tensor], given: Mapping[str, Tensor]) -> Losses:
         contrastive = info_nce(
             *vectors,
             temperature=self.settings.temperature,
             hard_negative_weight=self.settings.hard_negative_weight,
             similarity=self.settings.similarity,
         )
-        if self.language_head is None:
-            return Losses(contrastive, {"contrastive": contrastive})
-        masked = self._masked_language(encoder, views, batch)
-        return Losses(contrastive + self.settings.mlm_weight * masked, {"contrastive": contrastive, "mlm": masked})
+        return Losses(contrastive, {"contrastive": contrastive})
+
+    def token_loss(self, modules: nn.ModuleDict, words: Tensor, states: Tensor, targets: Tensor) -> Tensor:
+        return masked_language(modules["language_head"](states, words), targets)
 
     def describe(self) -> dict[str, Any]:
         return {"method": "simcse", **self.settings.model_dump()}
 
-    def _views(self, batch: Batch) -> list[list[Ids]]:
-        """Anchors, positives and, of triplets, hard negatives: token rows of this process."""
+    def _rows(self, batch: Batch) -> list[list[Ids]]:
+        """Anchors, positives and, of triplets, hard negatives."""
         if len(batch.fields) > 3:
             raise InputError(f"SimCSE learns from sentences, pairs or triplets, not from lists of {len(batch.fields)}.")
         if len(batch.fields) > 1:
@@ -93,36 +94,11 @@ class SimCSE:
         rows = list(batch.fields[0])
         return [rows, [self.augmenter(ids, batch.random) for ids in rows]]
 
-    def _encoded(self, encoder: Encoder, views: Sequence[Sequence[Ids]], batch: Batch) -> Sequence[Tensor]:
-        if self.second is None and not self.settings.fixed_masks:
-            # one pass over all views: each row draws its own dropout mask
-            ids, mask = batch.pad([ids for view in views for ids in view])
-            vectors: Tensor = encoder(ids, mask)
-            return vectors.chunk(len(views))
-        encoders = [encoder] + [self.second or encoder] * (len(views) - 1)
-        padded = [batch.pad(view) for view in views]
-        if not self.settings.fixed_masks:
-            return [model(*tensors) for model, tensors in zip(encoders, padded, strict=True)]
-        seed = int(batch.random.integers(2**62))
-        encoded = []
-        for model, tensors in zip(encoders, padded, strict=True):
-            torch.manual_seed(seed)
-            encoded.append(model(*tensors))
-        return encoded
-
-    def _masked_language(self, encoder: Encoder, views: Sequence[Sequence[Ids]], batch: Batch) -> Tensor:
-        """The loss over the whole batch, with the gradient of this process' rows.
-
-        Every copy is masked for itself and passes the encoder a second time.
-        """
-        assert self.language_head is not None
-        rows = [self.masker(ids, batch.random) for view in views for ids in view]
-        ids, mask = batch.pad([masked for masked, _ in rows])
-        chosen, _ = batch.pad([places.astype(np.int64) for _, places in rows])
-        targets, _ = batch.pad([ids for view in views for ids in view])
-        predicted = (chosen == 1) & (mask == 1)
-        states = encoder.states(ids, mask)[predicted]
-        embeddings: Any = encoder.backbone.get_input_embeddings()  # type: ignore[operator]
-        summed = masked_language(self.language_head(states, embeddings.weight), targets[predicted])
-        count = total(predicted.sum()).clamp(min=1)
-        return (summed + (total(summed) - summed).detach()) / count
+    def _masked(self, rows: Sequence[Sequence[Ids]], batch: Batch) -> MaskedTokens | None:
+        """Every copy is masked for itself and passes the encoder a second time."""
+        if self.language_head is None:
+            return None
+        copies = [ids for view in rows for ids in view]
+        masked = [self.masker(ids, batch.random) for ids in copies]
+        weight = self.settings.mlm_weight
+        return MaskedTokens([ids for ids, _ in masked], [places for _, places in masked], copies, weight)

@@ -46,6 +46,14 @@ class BatchPlan:
             self._epoch, self._order = epoch, self._draw(epoch)
         return self._order[place * self.batch_size : (place + 1) * self.batch_size]
 
+    def totals(self, values: Places) -> Places:
+        """The sum of the records' `values` in each whole batch of the first epoch, or in the only, smaller one."""
+        order = self._draw(0)
+        whole = len(order) // self.batch_size
+        used = values[order[: whole * self.batch_size]] if whole else values
+        totals: Places = used.reshape(max(1, whole), -1).sum(axis=1)
+        return totals
+
     def _draw(self, epoch: int) -> Places:
         random = np.random.default_rng([self.seed, epoch])
         order: Places = random.permutation(len(self.lengths))

@@ -184,4 +184,5 @@ def _mapped(path: Path, dtype: np.dtype[Any], count: int) -> NDArray[Any]:
     """A file as an array; one of another size than it was written with is refused."""
     if path.stat().st_size != count * dtype.itemsize:
         raise ValueError(f"{path}: has another size than it was written with")
-    return np.memmap(path, dtype=dtype, mode="r", shape=(count,)) if count else np.zeros(0, dtype)
+    # as a plain array: each slice of a memmap costs as much as the tokens in it
+    return np.asarray(np.memmap(path, dtype=dtype, mode="r", shape=(count,))) if count else np.zeros(0, dtype)

@@ -37,17 +37,19 @@ class Augmenter:
             raise SettingError(f"augmentation: {kind!r} is not one of {', '.join(AUGMENTATIONS)}.")
         if not 0 <= rate < 1:
             raise SettingError(f"augmentation_rate: {rate} is not in [0, 1).")
+        self.kind = kind
         self.rate = rate
         self.begins = begins_word(tokenizer)
         self.special = set(tokenizer.all_special_ids)
-        self.change: Callable[[Words, np.random.Generator], Words] = {
-            "none": lambda words, _: words,
+        self.changes: dict[str, Callable[[Words, np.random.Generator], Words]] = {
             "crop": self._crop,
             "word_deletion": self._delete,
             "delete_one_word": self._delete_one,
-        }[kind]
+        }
 
     def __call__(self, ids: Ids, random: np.random.Generator) -> Ids:
+        if self.kind == "none":
+            return ids
         first = 1 if len(ids) and int(ids[0]) in self.special else 0
         last = len(ids) - 1 if len(ids) > first and int(ids[-1]) in self.special else len(ids)
         inner = ids[first:last]
@@ -55,7 +57,7 @@ class Augmenter:
             return ids
         starts = np.flatnonzero(self.begins[inner])
         words = np.split(inner, starts[starts > 0])
-        kept = self.change(words, random) if len(words) > 1 else words
+        kept = self.changes[self.kind](words, random) if len(words) > 1 else words
         return np.concatenate([ids[:first], *kept, ids[last:]])
 
     def _crop(self, words: Words, random: np.random.Generator) -> Words:

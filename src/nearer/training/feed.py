@@ -1,16 +1,10 @@
-"""From the token store to the batches that a method gets."""
+"""From the token store to the batches that a method gets. Nothing here has a state: batch n is always the same."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
-import torch
-from torch import Tensor
 
 from nearer.distributed import rank, shares
-from nearer.encoder import Encoder
-from nearer.encoder.encoding import pad
 from nearer.methods.contract import Batch, Ids
 from nearer.text.batches import BatchPlan
 from nearer.text.token_store import TokenStore
@@ -20,54 +14,48 @@ from nearer.training.settings import TrainingSettings
 DROPOUT, AUGMENTATION = 1, 2
 
 
-def captures(settings: TrainingSettings, device: torch.device) -> bool:
-    return settings.capture and device.type == "cuda"
-
-
 class Feed:
-    """Batches by number. Nothing here has a state: batch `step` is the same whenever it is asked for."""
+    """Batches by number."""
 
-    def __init__(self, store: TokenStore, encoder: Encoder, settings: TrainingSettings) -> None:
+    def __init__(self, store: TokenStore, settings: TrainingSettings) -> None:
         self.store = store
         self.seed = settings.seed
-        lengths = store.lengths.reshape(len(store), store.fields).max(axis=1)
         self.plan = BatchPlan(
-            lengths,
+            self._lengths().max(axis=1),
             settings.batch_size,
             settings.seed,
             keep_partial=settings.keep_partial,
             group_by_length=settings.group_by_length,
         )
-        self.device = encoder.device
-        self.padding = encoder.padding_id
-        self.trailing = encoder.trailing_padding
-        # a captured step wants one shape
-        self.width = settings.max_length + self.trailing if captures(settings, self.device) else 0
 
-    def batch(self, step: int) -> Batch:
-        records = self.plan.batch(step)
-        counts = shares(len(records))
+    def batch(self, number: int) -> Batch:
+        records = self.plan.batch(number)
+        counts = self.counts(number)
         start = sum(counts[: rank()])
         own = records[start : start + counts[rank()]]
         fields = [[self._tokens(record, field) for record in own] for field in range(self.store.fields)]
-        return Batch(fields, records, counts, np.random.default_rng(self._draw(AUGMENTATION, step)), self._pad)
+        return Batch(fields, records, np.random.default_rng(self._draw(AUGMENTATION, number)))
 
-    def seed_dropout(self, step: int) -> None:
-        """Dropout follows from seed, process and step alone, so that a resumed run draws the same masks."""
-        torch.manual_seed(int(np.random.SeedSequence(self._draw(DROPOUT, step)).generate_state(1, np.uint64)[0] >> 1))
+    def counts(self, number: int) -> list[int]:
+        """How many of the batch's rows each process has."""
+        return shares(len(self.plan.batch(number)))
 
-    def whole(self, step: int) -> bool:
-        """Whether the batch has the usual size, for which the step is captured."""
-        return len(self.plan.batch(step)) == self.plan.batch_size
+    def noise_seed(self, number: int, place: int) -> int:
+        """Dropout follows from seed, process, batch and pass alone, so that a resumed run draws the same masks."""
+        drawn = np.random.SeedSequence([*self._draw(DROPOUT, number), place]).generate_state(1, np.uint64)
+        return int(drawn[0] >> 1)
 
-    def _draw(self, kind: int, step: int) -> list[int]:
-        return [self.seed, kind, rank(), step]
+    def token_spread(self) -> int:
+        """How far apart the largest and the smallest batch are, in tokens that pass the encoder."""
+        tokens = self._lengths().sum(axis=1) * (2 if self.store.fields == 1 else 1)  # a sentence has two views
+        totals = self.plan.totals(tokens)
+        return int(totals.max() - totals.min())
+
+    def _lengths(self) -> np.ndarray:
+        return self.store.lengths.reshape(len(self.store), self.store.fields)
+
+    def _draw(self, kind: int, number: int) -> list[int]:
+        return [self.seed, kind, rank(), number]
 
     def _tokens(self, record: int, field: int) -> Ids:
         return self.store[int(record) * self.store.fields + field].astype(np.int64)
-
-    def _pad(self, rows: Sequence[Ids]) -> tuple[Tensor, Tensor]:
-        trailing = self.trailing
-        if self.width:
-            trailing = self.width - max(len(row) for row in rows)
-        return pad(rows, self.padding, self.device, trailing)

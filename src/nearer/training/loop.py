@@ -1,32 +1,29 @@
-"""The one loop: batches in, loss, optimiser, evaluation, checkpoint. It never asks which method it runs."""
+"""The one loop: step after step, and now and then a look at the losses, an evaluation, a checkpoint."""
 
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import Tensor, nn
-
-from nearer.distributed import agree, rank, sum_gradients, wait_for_all
-from nearer.encoder import Encoder
+from nearer.distributed import agree, rank, wait_for_all
 from nearer.errors import TrainingError
-from nearer.methods.contract import Losses, Method
-from nearer.training.capture import CapturedEncoder
-from nearer.training.checkpoints import clear_unfinished, latest_checkpoint, load_checkpoint, save_checkpoint
-from nearer.training.feed import Feed, captures
+from nearer.training.best import Best
+from nearer.training.checkpoints import clear_unfinished, latest_checkpoint, save_checkpoint
 from nearer.training.interrupt import listening
 from nearer.training.log import RunLog
-from nearer.training.optimiser import learning_rate, make_optimiser
+from nearer.training.metrics import Means, Metrics
+from nearer.training.optimiser import learning_rate
 from nearer.training.selection import Selection
-from nearer.training.settings import TrainingSettings
+from nearer.training.trainer import Trainer
 from nearer.training.watch import Watch
 
 LOG_EVERY = 10
+# At most this share of the time goes into writing checkpoints, unless their steps are named
+CHECKPOINT_SHARE = 0.05
 
 
 @dataclass
@@ -47,147 +44,114 @@ class Interrupted(KeyboardInterrupt):
         self.step = step
 
 
-def fit(
-    encoder: Encoder,
-    method: Method,
-    feed: Feed,
-    settings: TrainingSettings,
-    folder: Path,
-    selection: Selection | None,
-    *,
-    progress: bool,
-    remarks: list[str],
-) -> State:
+def fit(trainer: Trainer, folder: Path, selection: Selection | None, *, progress: bool, remarks: list[str]) -> State:
     """Train from the folder's last checkpoint, or from the start. The best weights lie in `checkpoints/best`."""
-    device = encoder.device
-    model = nn.ModuleDict({"encoder": encoder, "method": method.modules()})
-    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    optimiser = make_optimiser(parameters, settings, device)
-    steps = total_steps(feed, settings)
+    settings, steps, on_cpu = trainer.settings, trainer.steps, trainer.device.type == "cpu"
     checkpoints = folder / "checkpoints"
     state = State()
     if (found := latest_checkpoint(checkpoints)) is not None:
-        state = State(**load_checkpoint(found, model, optimiser))
+        state = State(**trainer.restore(found))
     first = rank() == 0
     if first:
         clear_unfinished(folder)
     watch = Watch(**state.watch)
+    best = Best(trainer.encoder, checkpoints / "best")
     shown = progress and first
     log = (
         RunLog(folder, steps=steps, start=state.step, shown=shown, tensorboard=settings.tensorboard) if first else None
     )
     say: Callable[[str], None] = log.say if log else lambda message: None
-    warnings = watch.text(feed.store.facts["report"]) if state.step == 0 else []
+    warnings = watch.text(trainer.feed.store.facts["report"]) if state.step == 0 else []
     for remark in [*remarks, *[f"warning: {warning}" for warning in warnings]]:
         say(remark)
-    usual = CapturedEncoder(encoder) if captures(settings, device) else encoder
-    precision = _precision(settings, device)
-    seen = 0
-    recent: list[Losses] = []  # read only now and then: reading a value makes the CPU wait for the GPU
+    metrics = Metrics(trainer.device)
     last_loss = math.nan
+    saved = time.perf_counter()
+    saving_took = 0.0
+
+    def look(*, wait: bool) -> None:
+        nonlocal last_loss
+        for means in metrics.look(state.step, wait=wait):
+            last_loss = _written(means, trainer, checkpoints, log)
+            if log:
+                log.show(state.step, last_loss, trainer.seen)
 
     def evaluate() -> None:
         """On the first process: dev score, and the best weights kept."""
         assert log is not None
         if selection is None:
             return
-        dev = selection.score(encoder)
+        trainer.encoder.weights_changed()
+        dev = selection.score(trainer.encoder, trainer.precision)
         log.write(state.step, {"dev": dev.score, "uniformity": dev.uniformity, **dev.tasks})
         if state.best_score is None or dev.score > state.best_score:
             state.best_score, state.best_step = dev.score, state.step
-            encoder.save(checkpoints / "best", overwrite=True)
+            best.keep()
         log.dev = f"dev {dev.score:.2f} (best {state.best_score:.2f})"
         for warning in watch.evaluation(last_loss, dev):
             log.say(f"warning: {warning}")
 
     def save() -> None:
+        nonlocal saved, saving_took
+        before = time.perf_counter()
         if first:
+            best.write()
             state.watch = asdict(watch)
-            save_checkpoint(checkpoints, state.step, model, optimiser, asdict(state))
+            save_checkpoint(checkpoints, state.step, trainer.model, trainer.optimiser, asdict(state))
         wait_for_all()
+        saved = time.perf_counter()
+        saving_took = saved - before
+
+    def save_is_due(evaluated: bool) -> bool:
+        if settings.checkpoint_every is not None:
+            return state.step % settings.checkpoint_every == 0
+        worth_it = time.perf_counter() - saved >= saving_took / CHECKPOINT_SHARE
+        return evaluated and agree(worth_it, trainer.device)
 
     try:
         with listening() as interruption:
-            model.train()
+            trainer.model.train()
             if state.step == 0 and first:
                 evaluate()  # the untrained model counts as a candidate: training may make things worse
             while state.step < steps:
-                for group in optimiser.param_groups:
-                    group["lr"] = learning_rate(state.step, steps, settings)
-                for part in range(settings.accumulation):
-                    number = state.step * settings.accumulation + part
-                    batch = feed.batch(number)
-                    feed.seed_dropout(number)
-                    if isinstance(usual, CapturedEncoder):
-                        usual.begin_step()
-                    with precision():
-                        losses = method.loss(usual if feed.whole(number) else encoder, batch)  # type: ignore[arg-type]
-                    (losses.total / settings.accumulation).backward()  # type: ignore[no-untyped-call]
-                    seen += len(batch.records)
-                    recent.append(Losses(losses.total.detach(), {k: v.detach() for k, v in losses.parts.items()}))
-                    del losses  # no graph of a plain step may be alive when the next one is captured
-                sum_gradients(parameters)
-                norm = nn.utils.clip_grad_norm_(parameters, settings.clip)
-                optimiser.step()
-                optimiser.zero_grad(set_to_none=True)
-                state.step += 1
+                metrics.add(trainer.advance())
+                state.step = trainer.step
+                for remark in trainer.remarks():
+                    say(remark)
 
-                due = state.step % settings.evaluate_every == 0 or state.step == steps
-                if state.step % LOG_EVERY == 0 or due or device.type == "cpu":
-                    last_loss = _read(recent, norm, state.step, optimiser, checkpoints, log)
-                    recent.clear()
-                    if log:
-                        log.show(state.step, last_loss, seen)
-                stop = (
-                    agree(interruption.asked, device) if state.step % LOG_EVERY == 0 or device.type == "cpu" else False
-                )
+                last = state.step == steps
+                due = state.step % settings.evaluate_every == 0 or last
+                stop = False
+                if state.step % LOG_EVERY == 0 or due or on_cpu:
+                    look(wait=due)
+                    stop = agree(interruption.asked, trainer.device) and not last
                 if due and first:
                     evaluate()
-                if stop or due or state.step % (settings.checkpoint_every or settings.evaluate_every) == 0:
+                if stop or last or save_is_due(evaluated=due):
+                    look(wait=True)  # nothing that is not a number may get into a checkpoint
                     save()
-                if stop and state.step < steps:
+                if stop:
                     raise Interrupted(state.step, folder)
     except OSError as error:
-        last = latest_checkpoint(checkpoints)
-        raise TrainingError(f"{folder}: {error.strerror or error}; the last good checkpoint is {last}.") from error
+        good = latest_checkpoint(checkpoints)
+        raise TrainingError(f"{folder}: {error.strerror or error}; the last good checkpoint is {good}.") from error
     finally:
+        trainer.close()
         if log:
             log.close()
     return state
 
 
-def total_steps(feed: Feed, settings: TrainingSettings) -> int:
-    """Optimiser steps of the whole run."""
-    steps = math.ceil(feed.plan.steps_per_epoch * settings.epochs / settings.accumulation)
-    return steps if settings.max_steps is None else min(settings.max_steps, steps)
-
-
-def _precision(settings: TrainingSettings, device: torch.device) -> Callable[[], AbstractContextManager[Any]]:
-    if settings.precision == "bf16" or (settings.precision == "auto" and device.type == "cuda"):
-        # without its cache, which would hold on to weights cast inside a graph
-        return lambda: torch.autocast(device.type, dtype=torch.bfloat16, cache_enabled=False)
-    return nullcontext
-
-
-def _read(
-    recent: list[Losses],
-    norm: Tensor,
-    step: int,
-    optimiser: torch.optim.Optimizer,
-    checkpoints: Path,
-    log: RunLog | None,
-) -> float:
-    """The mean loss since the last look; one that is not a number ends the run before it spoils a checkpoint."""
-    loss = float(torch.stack([losses.total for losses in recent]).mean())
-    if not math.isfinite(loss) or not math.isfinite(float(norm)):
+def _written(means: Means, trainer: Trainer, checkpoints: Path, log: RunLog | None) -> float:
+    """The mean loss, logged; one that is not a number ends the run before it spoils a checkpoint."""
+    if not means.finite:
         last = latest_checkpoint(checkpoints)
         kept = f"the last good checkpoint is {last}" if last else "no checkpoint was written yet"
         raise TrainingError(
-            f"step {step}: the loss or its gradient is not a number; {kept}. "
+            f"step {means.step}: the loss or its gradient is not a number; {kept}. "
             "Lower learning_rate, or set warmup=0.1, or precision=float32."
         )
     if log:
-        parts = {name: float(torch.stack([losses.parts[name] for losses in recent]).mean()) for name in recent[0].parts}
-        rate = float(optimiser.param_groups[0]["lr"])
-        log.write(step, {"loss": loss, **parts, "gradient_norm": float(norm), "learning_rate": rate})
-    return loss
+        rate = learning_rate(means.step - 1, trainer.steps, trainer.settings)
+        log.write(means.step, {**means.values, "learning_rate": rate})
+    return means.values["loss"]

@@ -20,10 +20,10 @@ from nearer.methods import METHODS
 from nearer.text.reading import Reading, ReadOptions
 from nearer.text.shapes import SHAPES
 from nearer.text.token_store import TokenStore, open_store
-from nearer.training.feed import Feed
 from nearer.training.loop import State, fit
 from nearer.training.recipes import Recipe, check_recipe, load_recipe
 from nearer.training.selection import Selection
+from nearer.training.trainer import Trainer
 from nearer.versions import library_versions
 
 CONFIG = "config.yaml"
@@ -108,8 +108,8 @@ def _run(folder: Path, recipe: Recipe, facts: dict[str, Any], progress: bool) ->
     remarks += method.prepare(encoder)
     if settings.test_on and not _can_test(settings.test_on, facts["data"]):
         remarks.append(f"no test scores at the end: {', '.join(settings.test_on)} needs --data DIR")
-    feed = Feed(store, encoder, settings)
-    state = fit(encoder, method, feed, settings, folder, selection, progress=progress, remarks=remarks)
+    trainer = Trainer(encoder, method, store, settings)
+    state = fit(trainer, folder, selection, progress=progress, remarks=remarks)
     result = None
     if distributed.rank() == 0:
         provenance = {

@@ -1,18 +1,21 @@
-"""Keeping the best step: dev tasks evaluated during the run."""
+"""Keeping the best step: dev tasks evaluated during the run, their sentences tokenised once and encoded once each."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn.functional import normalize
 
 from nearer.encoder import Encoder
-from nearer.encoder.encoder import unit_rows
+from nearer.encoder.batching import Tokenised
 from nearer.errors import SettingError
-from nearer.evaluation import PairTask, evaluate, load_tasks
+from nearer.evaluation import PairTask, load_tasks
+from nearer.evaluation.correlation import spearman
 from nearer.evaluation.sts_sets import SEVEN
 
 
@@ -32,36 +35,48 @@ class Selection:
         held_out = [name for name in names if name in (*SEVEN, "sts")]
         if held_out:
             raise SettingError(f"select_on: {held_out[0]!r} is a test set; select on a dev set such as stsb-dev.")
-        self.tasks: list[PairTask] = load_tasks(names, data)
-        self.sentences = list(dict.fromkeys(s for task in self.tasks for pair in task.pairs for s in pair[:2]))
+        tasks = load_tasks(names, data)
+        sentences = dict.fromkeys(sentence for task in tasks for pair in task.pairs for sentence in pair[:2])
+        self.sentences = list(sentences)
+        places = {sentence: place for place, sentence in enumerate(self.sentences)}
+        self.tasks = [_Pairs(task, places) for task in tasks]
+        self._tokenised: Tokenised | None = None
 
-    def score(self, encoder: Encoder) -> DevScore:
-        remembering = _Remembering(encoder)
-        results = evaluate(remembering, self.tasks, progress=False)
-        undefined = [score.task for score in results.scores if results.main(score) is None]
-        if undefined:  # all vectors alike: worse than any order
+    def score(self, encoder: Encoder, precision: str = "float32") -> DevScore:
+        if self._tokenised is None:
+            self._tokenised = encoder.tokenised(self.sentences)
+        vectors = encoder.encode_tokens(self._tokenised, precision=precision)
+        scores = {task.name: task.score(vectors) for task in self.tasks}
+        found = {name: score for name, score in scores.items() if score is not None}
+        if len(found) < len(scores):  # all vectors alike: worse than any order
             return DevScore(-100.0, {}, 0.0)
-        tasks = {f"{score.task} {score.split}": results.main(score) or 0.0 for score in results.scores}
-        return DevScore(results.average or 0.0, tasks, uniformity(remembering.vectors))
+        return DevScore(sum(found.values()) / len(found), found, uniformity(vectors))
 
 
-class _Remembering:
-    """An encoder that keeps the last vectors it gave, so that they need not be computed twice."""
+class _Pairs:
+    """One task: where its sentences stand among all, and their gold scores."""
 
-    def __init__(self, encoder: Encoder) -> None:
-        self.name, self.settings = encoder.name, encoder.settings
-        self.encoder = encoder
-        self.vectors: NDArray[np.float32] = np.empty((0, 0), dtype=np.float32)
-        self.pair_scores = encoder.pair_scores
+    def __init__(self, task: PairTask, places: dict[str, int]) -> None:
+        self.name = f"{task.name} {task.split}"
+        self.first = torch.tensor([places[pair.first] for pair in task.pairs])
+        self.second = torch.tensor([places[pair.second] for pair in task.pairs])
+        self.gold: NDArray[np.float64] = np.array([pair.score for pair in task.pairs], dtype=np.float64)
 
-    def encode(self, sentences: Sequence[str], *, batch_size: int | None, progress: bool) -> NDArray[np.float32]:
-        self.vectors = self.encoder.encode(sentences, batch_size=batch_size, progress=progress)
-        return self.vectors
+    def score(self, vectors: Tensor) -> float | None:
+        """Spearman's correlation in percent over all pairs joined, as `evaluate` has it with aggregation `all`."""
+        self.first, self.second = self.first.to(vectors.device), self.second.to(vectors.device)
+        # in float64: rounding must not make ties
+        unit = normalize(vectors.double(), dim=-1, eps=1e-300)
+        cosines = (unit[self.first] * unit[self.second]).sum(dim=-1)
+        found = spearman(cosines.cpu().numpy(), self.gold)
+        return None if found is None else 100 * found
 
 
-def uniformity(vectors: NDArray[np.float32], most: int = 2000) -> float:
+def uniformity(vectors: Tensor, most: int = 2000) -> float:
     """log E exp(−2 ‖x − y‖²) over pairs of distinct sentences (SimCSE, Eq. 3); 0 when all are alike."""
-    unit = unit_rows(vectors[:most].astype(np.float64))
-    squared = np.clip(2 - 2 * unit @ unit.T, 0, None)
-    pairs = squared[np.triu_indices(len(unit), k=1)]
-    return float(np.log(np.exp(-2 * pairs).mean())) if len(pairs) else 0.0
+    unit = normalize(vectors[:most].float(), dim=-1)
+    if len(unit) < 2:
+        return 0.0
+    nearness = torch.exp(-2 * (2 - 2 * unit @ unit.T).clamp(min=0)).double()
+    # each pair stands in it twice, and each sentence beside itself
+    return float(torch.log((nearness.sum() - nearness.diagonal().sum()) / (len(unit) * (len(unit) - 1))))

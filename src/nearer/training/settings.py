@@ -33,7 +33,8 @@ class TrainingSettings(BaseModel):
     keep_partial: bool = Field(True, description="use the last, smaller batch of an epoch")
     group_by_length: int = Field(0, ge=0, description="sort by length within windows of so many batches")
     precision: Literal["auto", "float32", "bf16"] = "auto"
-    capture: bool = Field(True, description="on a GPU, replay the encoder as CUDA graphs; all batches padded alike")
+    compile: bool = Field(True, description="on a GPU, compile the blocks and replay each step as a CUDA graph")
+    piece: int | None = Field(None, ge=1, description="gradient caching: sentences that pass the encoder at a time")
     select_on: list[str] = Field(default_factory=lambda: ["stsb-dev"], description="dev tasks; the best step is kept")
     evaluate_every: int = Field(125, ge=1)
     checkpoint_every: int | None = Field(None, ge=1, description="default: as often as dev is evaluated")

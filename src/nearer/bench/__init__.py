@@ -1,0 +1,1 @@
+"""Speed, measured against the peers in the same process run: `nearer bench`."""

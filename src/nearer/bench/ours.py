@@ -1,0 +1,70 @@
+"""Our own training steps, as a run takes them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from nearer.encoder import Encoder
+from nearer.methods import SimCSE, SimCSESettings
+from nearer.text.reading import Reading, ReadOptions
+from nearer.text.shapes import SHAPES
+from nearer.text.token_store import open_store
+from nearer.training.settings import TrainingSettings
+from nearer.training.trainer import Trainer
+
+
+class Steps:
+    """Optimiser steps of unsupervised SimCSE; `advance` returns before a GPU has done its work."""
+
+    def __init__(self, trainer: Trainer) -> None:
+        self._trainer = trainer
+
+    @property
+    def start_up_seconds(self) -> float:
+        return self._trainer.start_up_seconds
+
+    def advance(self) -> None:
+        self._trainer.advance()
+
+    def synchronize(self) -> None:
+        if self._trainer.device.type == "cuda":
+            torch.cuda.synchronize()
+
+    def close(self) -> None:
+        self._trainer.close()
+
+
+def training_steps(
+    encoder_folder: str | Path,
+    corpus_path: str | Path,
+    *,
+    batch_size: int,
+    max_length: int = 32,
+    compile: bool = True,
+    precision: str = "auto",
+    piece: int | None = None,
+    device: str | None = None,
+) -> Steps:
+    settings = TrainingSettings.model_validate(
+        {
+            "method": "simcse",
+            "model": str(encoder_folder),
+            "pooling": "cls_before_head",
+            "head": True,
+            "batch_size": batch_size,
+            "max_length": max_length,
+            "epochs": 1000,  # more steps than anybody measures
+            "compile": compile,
+            "precision": precision,
+            "piece": piece,
+        }
+    )
+    encoder = Encoder.load(encoder_folder, pooling=settings.pooling, device=device)
+    encoder.add_head(torch.Generator().manual_seed(0))
+    method = SimCSE(SimCSESettings.model_validate({}))
+    method.prepare(encoder)
+    reading: Reading[str] = Reading(corpus_path, SHAPES["sentences"], ReadOptions())
+    store = open_store(reading, encoder.tokenizer, max_length=max_length)
+    return Steps(Trainer(encoder, method, store, settings))

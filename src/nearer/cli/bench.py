@@ -1,0 +1,139 @@
+"""Commands that measure speed: bench train, bench encode."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from nearer.cli import options
+from nearer.cli.output import say, show_table
+from nearer.errors import SettingError
+
+if TYPE_CHECKING:
+    from nearer.bench.report import Report
+
+app = typer.Typer(no_args_is_help=True, help="Measure speed against the peers, in one run on this machine.")
+
+Shape = Annotated[
+    str | None, typer.Option(help="A BERT with random weights: base, small or tiny. Default: by the device.")
+]
+Corpus = Annotated[str | None, typer.Option(help="Text to use. Default: generated, Wikipedia's lengths.")]
+Peers = Annotated[bool, typer.Option(help="Measure the others too.")]
+Json = Annotated[Path | None, typer.Option("--json", help="Write the report there as well.")]
+
+
+@app.command("train")
+def train(
+    batch: Annotated[str | None, typer.Option(help="Batch sizes. Default: 64,128,512; 64 on a CPU.")] = None,
+    max_length: Annotated[str, typer.Option(help="Tokens at which sentences are cut, such as 32 or 32,128.")] = "32",
+    steps: Annotated[int | None, typer.Option(min=1, help="Timed steps of each. Default: 100; 5 on a CPU.")] = None,
+    shape: Shape = None,
+    model: Annotated[str | None, typer.Option(help="A real model instead of a shape.")] = None,
+    corpus: Corpus = None,
+    data: Annotated[Path | None, typer.Option(help="Folder of the STS sets, for the dev scores of --epoch.")] = None,
+    epoch: Annotated[bool, typer.Option("--epoch", help="Whole runs too: one epoch, batch 64, dev scores.")] = False,
+    sizes: Annotated[
+        str | None, typer.Option(help="Sentences of the epochs, such as 1k,10k,1m. Default: what there is.")
+    ] = None,
+    profile: Annotated[bool, typer.Option("--profile", help="Show where the time of our step goes.")] = False,
+    peers: Peers = True,
+    device: options.Device = None,
+    json_file: Json = None,
+) -> None:
+    """Time training steps: ours, the papers' loop, sentence-transformers, and what the arithmetic alone would take."""
+    _use(device)
+    _check_json(json_file)
+    from nearer.bench.train import TrainBench, bench_train
+    from nearer.bench.units import counts
+
+    wanted = TrainBench(
+        batches=None if batch is None else counts(batch, "--batch"),
+        max_lengths=counts(max_length, "--max-length"),
+        steps=steps,
+        shape=shape,
+        model=model,
+        corpus=corpus,
+        data=data,
+        epoch=epoch or sizes is not None,
+        sizes=None if sizes is None else counts(sizes, "--sizes"),
+        profile=profile,
+        peers=peers,
+    )
+    _show(bench_train(wanted, say), json_file)
+
+
+@app.command("encode")
+def encode(
+    model: Annotated[str | None, typer.Option(help="A folder or a name. Default: the bundled wiki-mini.")] = None,
+    shape: Shape = None,
+    pooling: options.Pooling = None,
+    max_length: options.MaxLength = None,
+    corpus: Corpus = None,
+    sizes: Annotated[
+        str | None, typer.Option(help="Numbers of texts, such as 1k,10k,1m. Default: by the device.")
+    ] = None,
+    precision: Annotated[
+        str | None, typer.Option(help="float32, bf16, or float32,bf16. Default: both; float32 on a CPU.")
+    ] = None,
+    peers: Peers = True,
+    peer_batch: Annotated[
+        str | None, typer.Option(help="Batch sizes of sentence-transformers. Default: 32,256; 32 on a CPU.")
+    ] = None,
+    device: options.Device = None,
+    json_file: Json = None,
+) -> None:
+    """Time the encoding of texts of mixed length, ours and sentence-transformers', and of a whole file."""
+    _use(device)
+    _check_json(json_file)
+    from nearer.bench.encode import EncodeBench, bench_encode
+    from nearer.bench.units import counts
+
+    wanted = EncodeBench(
+        model=model,
+        shape=shape,
+        pooling=pooling,
+        max_length=max_length,
+        corpus=corpus,
+        sizes=None if sizes is None else counts(sizes, "--sizes"),
+        precisions=None if precision is None else [part.strip() for part in precision.split(",")],
+        peers=peers,
+        peer_batches=None if peer_batch is None else counts(peer_batch, "--peer-batch"),
+    )
+    _show(bench_encode(wanted, say), json_file)
+
+
+def _use(device: str | None) -> None:
+    """Show this process the one device only: all competitors, whole runs among them, then use it."""
+    if device is None:
+        return
+    kind, _, number = device.partition(":")
+    if kind not in ("cpu", "cuda") or (number and not (kind == "cuda" and number.isdigit())):
+        raise SettingError(f"--device: {device!r} is not cpu, cuda or cuda:N.")
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if kind == "cpu":
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
+        return
+    if number:
+        names = visible.split(",") if visible else []
+        os.environ["CUDA_VISIBLE_DEVICES"] = names[int(number)] if int(number) < len(names) else number
+    import torch
+
+    if not torch.cuda.is_available():
+        raise SettingError(f"--device: {device} cannot be used here, torch {torch.__version__} finds no such GPU.")
+
+
+def _check_json(path: Path | None) -> None:
+    if path is not None:
+        from nearer.bench.report import check_writable
+
+        check_writable(path)
+
+
+def _show(report: Report, json_file: Path | None) -> None:
+    show_table(report.table())
+    if json_file is not None:
+        report.write_json(json_file)
+        say(f"report: {json_file}")

@@ -1,0 +1,42 @@
+"""The best weights so far, held where the model is and written when a checkpoint is: disks are slow."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from nearer.encoder import Encoder
+
+
+class Best:
+    """Keeps a copy of an encoder's weights; `folder` holds the last one written."""
+
+    def __init__(self, encoder: Encoder, folder: Path) -> None:
+        self.encoder = encoder
+        self.folder = folder
+        self._weights: list[Tensor] | None = None
+
+    @torch.no_grad()
+    def keep(self) -> None:
+        weights = [weight.detach() for weight in self.encoder.parameters()]
+        if self._weights is None:
+            self._weights = [torch.empty_like(weight) for weight in weights]
+        torch._foreach_copy_(self._weights, weights)
+
+    def write(self) -> None:
+        """To the folder, if there is anything new."""
+        if self._weights is None:
+            return
+        current = [weight.detach().clone() for weight in self.encoder.parameters()]
+        self._put(self._weights)
+        try:
+            self.encoder.save(self.folder, overwrite=True)
+        finally:
+            self._put(current)
+        self._weights = None
+
+    @torch.no_grad()
+    def _put(self, weights: list[Tensor]) -> None:
+        torch._foreach_copy_([weight.detach() for weight in self.encoder.parameters()], weights)

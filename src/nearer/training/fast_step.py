@@ -1,0 +1,198 @@
+"""The step for a GPU: blocks compiled, the whole of it captured as CUDA graphs, no operation that makes the CPU wait.
+
+At 32 tokens a step's arithmetic takes two milliseconds and the launching of its thousands of kernels sixty. A graph
+launches them all at once. There is one for each shape of batch (`Prepared.key`; layouts take care that few occur), the
+optimiser's work in it; all share their memory, since they run one after the other.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.optim import AdamW
+
+from nearer.errors import first_line
+from nearer.text.cache import cache_folder
+from nearer.training.adam_kernel import Trained, Update
+from nearer.training.compute import Computation, unseeded
+from nearer.training.optimiser import make_moments, set_rate
+from nearer.training.prepared import Prepared
+from nearer.training.step import PlainStep, Readings, SeedOf, seed_device, stacked
+from nearer.training.working_copy import layers_of
+
+# More shapes than that would take longer to capture than they save
+MOST_GRAPHS = 16
+WARM_UP = 2
+
+
+@dataclass
+class _Graph:
+    graph: torch.cuda.CUDAGraph
+    tensors: dict[str, Tensor]
+    names: list[str]
+    values: Tensor
+
+
+class FastStep:
+    """Stands in for a plain step. Shapes that are rare or cannot be captured are left to that."""
+
+    def __init__(self, plain: PlainStep, *, capture: bool) -> None:
+        self.plain = plain
+        self.computation: Computation = plain.computation
+        self.optimiser: AdamW = plain.optimiser
+        self.device = plain.device
+        self.seed_of: SeedOf = plain.seed_of
+        self.capture = capture
+        self.start_up_seconds = 0.0
+        self.remarks: list[str] = []
+        self.graphs: dict[tuple[Any, ...], _Graph] = {}
+        self.norm = torch.zeros((), device=self.device)
+        self.summed: dict[int, Tensor] = {}  # gradients of several batches, by the weight's id
+        self.update: torch.cuda.CUDAGraph | None = None  # after several batches; after one it is in the batch's graph
+        self.kept: list[Any] = []  # what captured work reads, and nobody else holds
+        self.pool = torch.cuda.graph_pool_handle()
+        self.stream: Any = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+
+    def __call__(self, number: int, batches: Sequence[Prepared], rate: float) -> Readings:
+        if not all(self._ready(batch, place, len(batches)) for place, batch in enumerate(batches)):
+            return self.plain(number, batches, rate)
+        set_rate(self.optimiser, rate)
+        values = []
+        for place, batch in enumerate(batches):
+            graph = self.graphs[_key(batch, place, len(batches))]
+            for name, tensor in batch.tensors.items():
+                graph.tensors[name].copy_(tensor, non_blocking=True)
+            seed_device(self.seed_of(number + place, 0), self.device)
+            graph.graph.replay()
+            values.append(graph.values.clone())
+        if self.update is not None:
+            self.update.replay()
+        return Readings.of(graph.names, values, self.norm)
+
+    def _ready(self, batch: Prepared, place: int, count: int) -> bool:
+        """Whether there is a graph for this batch; captured now if that is worth it."""
+        key = _key(batch, place, count)
+        if key in self.graphs:
+            return True
+        silent = self.computation.working.noise is None
+        if not self.capture or batch.plan.in_pieces or (batch.plan.same_noise and silent):
+            return False
+        if len(self.graphs) >= MOST_GRAPHS:
+            return False
+        started = time.perf_counter()
+        try:
+            self.graphs[key] = self._captured(batch, place == 0, count)
+            if count > 1 and self.update is None:
+                self._capture_update()
+        except RuntimeError as error:
+            # some models make tensors from numbers of Python in every pass, which no graph can hold
+            self.capture = False
+            self.remarks.append(f"the step is compiled but not captured, which is slower ({first_line(error)})")
+        finally:
+            self.start_up_seconds += time.perf_counter() - started
+        return self.capture
+
+    def _captured(self, batch: Prepared, first: bool, count: int) -> _Graph:
+        tensors = {name: tensor.to(self.device) for name, tensor in batch.tensors.items()}
+        make_moments(self.optimiser)
+        with self._aside():
+            for _ in range(WARM_UP):  # compiles, and lets libraries make what they make at first use
+                self._forget_gradients()
+                self.computation.backward(batch.plan, tensors, 1 / count, unseeded)
+            found = self._found()
+            if count == 1:
+                tables = Update(found, self.optimiser, self.plain.clip).tables(self.device)
+            for each in found if count > 1 else ():
+                self.summed.setdefault(id(each.weight), torch.zeros_like(each.weight))
+            self._forget_gradients()
+        graph = torch.cuda.CUDAGraph()
+        try:
+            with torch.cuda.graph(graph, pool=self.pool, stream=self.stream):
+                losses = self.computation.backward(batch.plan, tensors, 1 / count, unseeded)
+                found = self._found()
+                if count == 1:
+                    update = Update(found, self.optimiser, self.plain.clip)
+                    update.launch(tables, self.norm)
+                else:
+                    self._add_up(found, first)
+                values = stacked(losses)
+        finally:
+            self._forget_gradients()
+        if count == 1:
+            update.fill(tables)  # the gradients' addresses are known now
+            self.kept.append(tables)
+        return _Graph(graph, tensors, ["loss", *losses.parts], values)
+
+    @torch.no_grad()
+    def _add_up(self, found: Sequence[Trained], first: bool) -> None:
+        for each in found:
+            into = self.summed[id(each.weight)]
+            into.copy_(each.gradient) if first else into.add_(each.gradient)
+
+    def _capture_update(self) -> None:
+        copies = {id(copied.master): copied.values for copied in self.computation.working.copies}
+        trained = [
+            Trained(weight, self.summed[id(weight)], copies.get(id(weight)))
+            for weight in self.plain.parameters
+            if id(weight) in self.summed
+        ]
+        update = Update(trained, self.optimiser, self.plain.clip)
+        with self._aside():
+            tables = update.tables(self.device)
+        self.kept.append(tables)
+        self.update = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.update, pool=self.pool, stream=self.stream):
+            update.launch(tables, self.norm)
+
+    def _found(self) -> list[Trained]:
+        """The gradients that there are now."""
+        copies = self.computation.working.copies
+        copied = {id(each.master) for each in copies}
+        found = [Trained(each.master, each.gradient, each.values) for each in copies if each.gradient is not None]
+        plain = [weight for weight in self.plain.parameters if id(weight) not in copied and weight.grad is not None]
+        return found + [Trained(weight, weight.grad, None) for weight in plain]
+
+    def _forget_gradients(self) -> None:
+        self.computation.working.forget_gradients()
+        for weight in self.plain.parameters:
+            weight.grad = None
+
+    @contextmanager
+    def _aside(self) -> Iterator[None]:
+        """On the stream that captures, with everything before it done, and done itself at the end."""
+        torch.cuda.synchronize()
+        with torch.cuda.stream(self.stream):
+            yield
+        torch.cuda.synchronize()
+
+
+def _key(batch: Prepared, place: int, count: int) -> tuple[Any, ...]:
+    return (count, place == 0, *batch.key)
+
+
+def compile_blocks(computation: Computation, *, dynamic: bool) -> None:
+    """Compile the backbones' blocks. They are alike, so one compilation serves them all; kept between runs."""
+    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(compiled_folder()))
+    torch._dynamo.config.cache_size_limit = max(64, torch._dynamo.config.cache_size_limit)
+    working = computation.working
+    for encoder in {id(each): each for each in (working.encoder, *_more_encoders(computation))}.values():
+        for block in layers_of(encoder):
+            block.compile(dynamic=dynamic)
+
+
+def compiled_folder() -> Path:
+    return cache_folder("compiled")
+
+
+def _more_encoders(computation: Computation) -> list[Any]:
+    from nearer.encoder import Encoder
+
+    return [module for module in computation.working.modules.values() if isinstance(module, Encoder)]

@@ -1,0 +1,79 @@
+"""One optimiser step, launched operation by operation: what every machine can do, and what the fast step must equal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.optim import AdamW
+
+from nearer.distributed import sum_gradients
+from nearer.methods.contract import Losses
+from nearer.training.compute import Computation
+from nearer.training.optimiser import set_rate
+from nearer.training.prepared import Prepared
+
+SeedOf = Callable[[int, int], int]  # batch number, pass number
+
+
+@dataclass(frozen=True)
+class Readings:
+    """What a step measured, still on the device: reading a value there makes the CPU wait."""
+
+    names: tuple[str, ...]
+    values: Tensor
+
+    @classmethod
+    def of(cls, names: Sequence[str], values: Sequence[Tensor], norm: Tensor) -> Readings:
+        """values: of each batch, under `names`; norm: of the gradient they led to."""
+        mean = values[0] if len(values) == 1 else torch.stack(list(values)).mean(dim=0)
+        return cls((*names, "gradient_norm"), torch.cat([mean, norm.reshape(1)]))
+
+
+class PlainStep:
+    """Batches in, weights changed. A step may have several batches (accumulation), each with its own negatives."""
+
+    def __init__(self, computation: Computation, optimiser: AdamW, clip: float, device: torch.device, seed_of: SeedOf):
+        self.computation = computation
+        self.optimiser = optimiser
+        self.clip = clip
+        self.device = device
+        self.seed_of = seed_of
+        self.parameters = [parameter for group in optimiser.param_groups for parameter in group["params"]]
+
+    def __call__(self, number: int, batches: Sequence[Prepared], rate: float) -> Readings:
+        """number: of the first batch, from which its random numbers follow."""
+        working = self.computation.working
+        losses = []
+        for place, batch in enumerate(batches):
+            tensors = {name: tensor.to(self.device, non_blocking=True) for name, tensor in batch.tensors.items()}
+            losses.append(self._backward(number + place, batch, tensors, 1 / len(batches)))
+        working.collect()
+        set_rate(self.optimiser, rate)
+        sum_gradients(self.parameters)
+        norm = nn.utils.clip_grad_norm_(self.parameters, self.clip)
+        self.optimiser.step()
+        self.optimiser.zero_grad(set_to_none=True)
+        working.renew()
+        values = [stacked(each) for each in losses]
+        return Readings.of(["loss", *losses[0].parts], values, norm)
+
+    def _backward(self, number: int, batch: Prepared, tensors: dict[str, Tensor], share: float) -> Losses:
+        def seed(place: int) -> None:
+            seed_device(self.seed_of(number, place), self.device)
+
+        return self.computation.backward(batch.plan, tensors, share, seed)
+
+
+def stacked(losses: Losses) -> Tensor:
+    return torch.stack([losses.total, *losses.parts.values()]).float()
+
+
+def seed_device(seed: int, device: torch.device) -> None:
+    """Random numbers of the device from here on, and of no other: seeding them all takes time."""
+    if device.type == "cuda":
+        torch.cuda.default_generators[device.index or 0].manual_seed(seed)
+    else:
+        torch.manual_seed(seed)

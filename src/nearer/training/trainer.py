@@ -1,0 +1,133 @@
+"""Everything that takes steps: the model as it computes, the optimiser, and batches made ready ahead."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from nearer.distributed import world_size
+from nearer.encoder import Encoder
+from nearer.encoder.packed import LONGEST, PackedLayout, can_pack, have_kernels
+from nearer.encoder.padded import PaddedLayout
+from nearer.methods.contract import Method
+from nearer.text.token_store import TokenStore
+from nearer.training.checkpoints import load_checkpoint
+from nearer.training.compute import Computation
+from nearer.training.feed import Feed
+from nearer.training.optimiser import learning_rate, make_optimiser
+from nearer.training.prefetch import Prefetcher
+from nearer.training.prepared import Layout, Prepared, prepare
+from nearer.training.settings import TrainingSettings
+from nearer.training.step import PlainStep, Readings
+from nearer.training.working_copy import WorkingCopy
+
+# Lengths of captured batches: about so many different ones
+LENGTHS = 6
+
+
+class Trainer:
+    """`advance()` takes one step. On a GPU it returns before the step is done."""
+
+    def __init__(self, encoder: Encoder, method: Method, store: TokenStore, settings: TrainingSettings) -> None:
+        self.encoder = encoder
+        self.settings = settings
+        self.device = encoder.device
+        self.method = method
+        self.feed = Feed(store, settings)
+        self.steps = _total_steps(self.feed, settings)
+        self.model = nn.ModuleDict({"encoder": encoder, "method": method.modules()})
+        self.parameters = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
+        self.optimiser = make_optimiser(self.parameters, settings, self.device)
+        self.step = 0
+        self.seen = 0
+        self._batches: Prefetcher[list[Prepared]] | None = None
+        self._build()
+
+    @property
+    def fast(self) -> bool:
+        return self.settings.compile and self.device.type == "cuda" and have_kernels()
+
+    @property
+    def precision(self) -> str:
+        chosen = self.settings.precision
+        return ("bf16" if self.device.type == "cuda" else "float32") if chosen == "auto" else chosen
+
+    @property
+    def start_up_seconds(self) -> float:
+        """Spent so far on compiling and capturing."""
+        return float(getattr(self.take, "start_up_seconds", 0.0))
+
+    def remarks(self) -> list[str]:
+        """What the user should know of how steps are taken; each once."""
+        said: list[str] = getattr(self.take, "remarks", [])
+        remarks = list(said)
+        said.clear()
+        return remarks
+
+    def restore(self, checkpoint: Path) -> dict[str, Any]:
+        """Go on from a checkpoint; returns its state."""
+        state = load_checkpoint(checkpoint, self.model, self.optimiser)
+        self.working.renew()
+        self.step = state["step"]
+        return state
+
+    def advance(self) -> Readings:
+        if self._batches is None:
+            self._batches = Prefetcher(self._prepared, self.step, self.steps)
+        batches = self._batches.next()
+        rate = learning_rate(self.step, self.steps, self.settings)
+        readings: Readings = self.take(self.step * self.settings.accumulation, batches, rate)
+        self.step += 1
+        self.seen += sum(batch.records for batch in batches)
+        return readings
+
+    def close(self) -> None:
+        if self._batches is not None:
+            self._batches.close()
+            self._batches = None
+
+    def _build(self) -> None:
+        settings = self.settings
+        packed = self.fast and self._packs()
+        self.layout = self._layout(packed)
+        dtype = torch.bfloat16 if self.precision == "bf16" else torch.float32
+        self.working = WorkingCopy(self.model, dtype=dtype, packed=packed, kernels=self.fast)
+        computation = Computation(self.working, self.method, self.layout)
+        plain = PlainStep(computation, self.optimiser, settings.clip, self.device, self.feed.noise_seed)
+        self.take: Any = plain
+        if self.fast:
+            from nearer.training.fast_step import FastStep, compile_blocks  # needs Triton
+
+            compile_blocks(computation, dynamic=packed)
+            # several processes talk in the middle of a step, which no graph can hold
+            self.take = FastStep(plain, capture=world_size() == 1)
+
+    def _packs(self) -> bool:
+        # without a kernel for long sentences in float32, padding is the lesser evil
+        return can_pack(self.encoder) and (self.precision == "bf16" or self.settings.max_length <= LONGEST)
+
+    def _layout(self, packed: bool) -> Layout:
+        longest = self.settings.max_length
+        if packed:
+            quantum = max(64, math.ceil(self.feed.token_spread() / LENGTHS / 64) * 64)
+            return PackedLayout(self.encoder, longest=longest, quantum=quantum)
+        return PaddedLayout(self.encoder, longest=longest, multiple=8 if self.fast else 1)
+
+    def _prepared(self, step: int) -> list[Prepared]:
+        first = step * self.settings.accumulation
+        return [self._prepare(first + place) for place in range(self.settings.accumulation)]
+
+    def _prepare(self, number: int) -> Prepared:
+        inputs = self.method.inputs(self.feed.batch(number))
+        pinned = self.device.type == "cuda"
+        return prepare(inputs, self.layout, self.feed.counts(number), piece=self.settings.piece, pinned=pinned)
+
+
+def _total_steps(feed: Feed, settings: TrainingSettings) -> int:
+    """Optimiser steps of the whole run."""
+    steps = math.ceil(feed.plan.steps_per_epoch * settings.epochs / settings.accumulation)
+    return steps if settings.max_steps is None else min(settings.max_steps, steps)
