@@ -25,6 +25,9 @@ def train(
     seed: Annotated[int | None, typer.Option(min=0, help="The one seed of the run.")] = None,
     seeds: Annotated[str | None, typer.Option(help="Several runs, '0,1,2', with mean ± sd.")] = None,
     max_steps: Annotated[int | None, typer.Option(min=1, help="End after so many steps.")] = None,
+    no_compile: Annotated[
+        bool, typer.Option("--no-compile", help="On a GPU: plain steps, nothing compiled or captured.")
+    ] = False,
     columns: Annotated[str | None, typer.Option(help="Columns of the corpus in order, by name or number.")] = None,
     settings: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replace a setting.")] = None,
     resume_run: Annotated[Path | None, typer.Option("--resume", metavar="RUN", help="Go on with this run.")] = None,
@@ -44,6 +47,8 @@ def train(
         overrides["seed"] = seed
     if max_steps is not None:
         overrides["max_steps"] = max_steps
+    if no_compile:
+        overrides["compile"] = False
     arguments: dict[str, Any] = {
         "recipe": recipe,
         "corpus": corpus,

@@ -165,6 +165,7 @@ def _protocol(encoder: Scorer, aggregation: str, correlation: str) -> dict[str, 
         "head": getattr(encoder, "head", None) is not None and settings.pooling != "cls_before_head",
         "max_length": settings.max_length,
         "text_normalisation": settings.text_normalisation,
+        "precision": getattr(encoder, "precision", "float32"),
         **({"prompt": settings.default_prompt} if settings.default_prompt else {}),
     }
 

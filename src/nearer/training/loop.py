@@ -54,6 +54,7 @@ def fit(trainer: Trainer, folder: Path, selection: Selection | None, *, progress
     first = rank() == 0
     if first:
         clear_unfinished(folder)
+    resumed = state.step
     watch = Watch(**state.watch)
     best = Best(trainer.encoder, checkpoints / "best")
     shown = progress and first
@@ -118,6 +119,8 @@ def fit(trainer: Trainer, folder: Path, selection: Selection | None, *, progress
                 state.step = trainer.step
                 for remark in trainer.remarks():
                     say(remark)
+                if state.step - resumed == LOG_EVERY and trainer.start_up_seconds:
+                    say(f"start-up: {trainer.start_up_seconds:.1f} s for compiling and capturing (the former is kept)")
 
                 last = state.step == steps
                 due = state.step % settings.evaluate_every == 0 or last

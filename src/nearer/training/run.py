@@ -21,6 +21,7 @@ from nearer.text.reading import Reading, ReadOptions
 from nearer.text.shapes import SHAPES
 from nearer.text.token_store import TokenStore, open_store
 from nearer.training.loop import State, fit
+from nearer.training.memory import check_memory
 from nearer.training.recipes import Recipe, check_recipe, load_recipe
 from nearer.training.selection import Selection
 from nearer.training.trainer import Trainer
@@ -109,6 +110,7 @@ def _run(folder: Path, recipe: Recipe, facts: dict[str, Any], progress: bool) ->
     if settings.test_on and not _can_test(settings.test_on, facts["data"]):
         remarks.append(f"no test scores at the end: {', '.join(settings.test_on)} needs --data DIR")
     trainer = Trainer(encoder, method, store, settings)
+    remarks += check_memory(trainer)
     state = fit(trainer, folder, selection, progress=progress, remarks=remarks)
     result = None
     if distributed.rank() == 0:

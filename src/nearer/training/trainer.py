@@ -77,7 +77,7 @@ class Trainer:
 
     def advance(self) -> Readings:
         if self._batches is None:
-            self._batches = Prefetcher(self._prepared, self.step, self.steps)
+            self._batches = Prefetcher(self.prepared, self.step, self.steps)
         batches = self._batches.next()
         rate = learning_rate(self.step, self.steps, self.settings)
         readings: Readings = self.take(self.step * self.settings.accumulation, batches, rate)
@@ -117,7 +117,8 @@ class Trainer:
             return PackedLayout(self.encoder, longest=longest, quantum=quantum)
         return PaddedLayout(self.encoder, longest=longest, multiple=8 if self.fast else 1)
 
-    def _prepared(self, step: int) -> list[Prepared]:
+    def prepared(self, step: int) -> list[Prepared]:
+        """The batches of a step."""
         first = step * self.settings.accumulation
         return [self._prepare(first + place) for place in range(self.settings.accumulation)]
 
