@@ -167,7 +167,7 @@ short_attention.register_autograd(_gradients, setup_context=_remember)
 
 
 @triton.jit
-def _keep(out_ptr, seed_ptr, count, threshold, BLOCK: tl.constexpr):
+def _dropout_keep(out_ptr, seed_ptr, count, threshold, BLOCK: tl.constexpr):
     start = tl.program_id(0) * BLOCK
     offsets = tl.program_id(0) * (BLOCK // 8) + tl.arange(0, BLOCK // 8)
     numbers = tl.reshape(_halves(tl.load(seed_ptr), offsets), (BLOCK,))
@@ -179,7 +179,9 @@ def _keep(out_ptr, seed_ptr, count, threshold, BLOCK: tl.constexpr):
 def keep(like: Tensor, seed: Tensor, rate: float) -> Tensor:
     """Which entries of `like` dropout keeps: the same ones for the same seed."""
     out = torch.empty(like.shape, dtype=torch.bool, device=like.device)
-    _keep[(triton.cdiv(out.numel(), 4096),)](out.view(torch.int8), seed, out.numel(), _drop(rate)[0], BLOCK=4096)
+    _dropout_keep[(triton.cdiv(out.numel(), 4096),)](
+        out.view(torch.int8), seed, out.numel(), _drop(rate)[0], BLOCK=4096
+    )
     return out
 
 
@@ -189,7 +191,7 @@ def _(like, seed, rate):
 
 
 @triton.jit
-def _table_gradient(
+def _embedding_gradient(
     g_ptr, order_ptr, sorted_ptr, out_ptr, count, width, padding, ROWS: tl.constexpr, COLUMNS: tl.constexpr
 ):
     """The program at the first place of an id sums all rows of that id, in their order."""
@@ -218,7 +220,7 @@ def table_gradient(g: Tensor, ids: Tensor, entries: int, padding: int) -> Tensor
     count, width = g.shape
     out = torch.zeros(entries, width, dtype=torch.float32, device=g.device)
     ordered, order = torch.sort(ids, stable=True)
-    _table_gradient[(count, triton.cdiv(width, 256))](
+    _embedding_gradient[(count, triton.cdiv(width, 256))](
         g, order, ordered, out, count, width, padding, ROWS=16, COLUMNS=256
     )
     return out

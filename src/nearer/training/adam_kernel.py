@@ -40,7 +40,7 @@ def _at(addresses_ptr, row, tensor, start, count, TYPE: tl.constexpr, ALIGNED: t
 
 
 @triton.jit
-def _squares(
+def _adam_squares(
     addresses_ptr, sizes_ptr, chunk_ptr, sums_ptr, count,
     GRADIENT: tl.constexpr, ALIGNED: tl.constexpr, CHUNK: tl.constexpr,
 ):  # fmt: skip
@@ -51,7 +51,7 @@ def _squares(
 
 
 @triton.jit
-def _update(
+def _adam_update(
     addresses_ptr, sizes_ptr, chunk_ptr, norm_ptr, rate_ptr, corrections_ptr, count, clip, beta1, beta2, eps, decay,
     GRADIENT: tl.constexpr, COPIED: tl.constexpr, ALIGNED: tl.constexpr, CHUNK: tl.constexpr,
 ):  # fmt: skip
@@ -143,14 +143,14 @@ class Update:
         settings = self.optimiser.param_groups[0]
         sums = [torch.empty(group.grid, device=norm.device) for group in self.groups]
         for group, table, squares in zip(self.groups, tables, sums, strict=True):
-            _squares[group.grid](*table, squares, group.count, **group.kind)
+            _adam_squares[group.grid](*table, squares, group.count, **group.kind)
         norm.copy_(torch.cat(sums).sum(dtype=torch.float64).sqrt())
         torch._foreach_add_(self.steps, 1)
         beta1, beta2 = settings["betas"]
         step = self.steps[0].double()
         corrections = torch.stack([1 - beta1**step, 1 - beta2**step]).float()
         for group, table in zip(self.groups, tables, strict=True):
-            _update[group.grid](
+            _adam_update[group.grid](
                 *table, norm, settings["lr"], corrections, group.count, self.clip, beta1, beta2, settings["eps"],
                 settings["weight_decay"], COPIED=group.copied, **group.kind,
             )  # fmt: skip
