@@ -1,4 +1,4 @@
-"""SimCSE's loss, from the encoder's own vectors."""
+"""SimCSE: which sentences pass which encoder, and the loss that follows from their vectors."""
 
 from __future__ import annotations
 
@@ -9,13 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch import Tensor, nn
 
 from nearer.encoder import Encoder
-from nearer.encoder.encoding import pad
+from nearer.encoder.padded import PaddedLayout
 from nearer.errors import InputError, SettingError
 from nearer.methods import SimCSE, SimCSESettings
-from nearer.methods.contract import Batch
+from nearer.methods.contract import Batch, Losses
 from nearer.objectives import info_nce
+from nearer.training.compute import Computation
+from nearer.training.prepared import prepare
+from nearer.training.working_copy import WorkingCopy
 
 ROWS = ["a man is eating lunch", "rain", "the quick brown fox jumps", "someone has a meal again"]
 OTHERS = ["someone has a meal", "it rains again", "a lazy dog", "lunch is eaten"]
@@ -24,16 +28,16 @@ THIRDS = ["nobody eats", "the evening comes", "a fox", "far away"]
 
 @pytest.fixture
 def encoder(tiny_model: Callable[[str], Path]) -> Encoder:
-    overrides = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-    return Encoder.load(tiny_model("bert"), pooling="cls", device="cpu", overrides=overrides).train()
+    return Encoder.load(tiny_model("bert"), pooling="cls", device="cpu", dropout=0.0)
+
+
+def tokens(encoder: Encoder, texts: Sequence[str]) -> list[list[int]]:
+    return [encoder.tokenizer(text)["input_ids"] for text in texts]
 
 
 def batch(encoder: Encoder, *fields: Sequence[str], seed: int = 0) -> Batch:
-    tokens = [[np.array(encoder.tokenizer(text)["input_ids"]) for text in field] for field in fields]
-    random = np.random.default_rng(seed)
-    return Batch(
-        tokens, np.arange(len(fields[0])), [len(fields[0])], random, lambda rows: pad(rows, 0, torch.device("cpu"))
-    )
+    rows = [[np.array(ids) for ids in tokens(encoder, field)] for field in fields]
+    return Batch(rows, np.arange(len(fields[0])), np.random.default_rng(seed))
 
 
 def method(encoder: Encoder, **settings: Any) -> SimCSE:
@@ -42,12 +46,21 @@ def method(encoder: Encoder, **settings: Any) -> SimCSE:
     return made
 
 
-def vectors(encoder: Encoder, texts: Sequence[str]) -> torch.Tensor:
+def vectors(encoder: Encoder, texts: Sequence[str]) -> Tensor:
     return torch.from_numpy(encoder.encode(list(texts)))
 
 
+def step(encoder: Encoder, made: SimCSE, rows: Batch) -> Losses:
+    """One batch as the loop computes it, gradients included."""
+    model = nn.ModuleDict({"encoder": encoder, "method": made.modules()})
+    layout = PaddedLayout(encoder, longest=32)
+    prepared = prepare(made.inputs(rows), layout, [len(rows.records)])
+    working = WorkingCopy(model, dtype=torch.float32, packed=False, kernels=False)
+    return Computation(working, made, layout).backward(prepared.plan, prepared.tensors, 1.0, torch.manual_seed)
+
+
 def test_sentences_are_their_own_positives(encoder: Encoder) -> None:
-    loss = method(encoder, temperature=0.3).loss(encoder, batch(encoder, ROWS))
+    loss = step(encoder, method(encoder, temperature=0.3), batch(encoder, ROWS))
     own = vectors(encoder, ROWS)
     torch.testing.assert_close(loss.total, info_nce(own, own, temperature=0.3), atol=1e-5, rtol=1e-5)
     assert list(loss.parts) == ["contrastive"]
@@ -55,27 +68,40 @@ def test_sentences_are_their_own_positives(encoder: Encoder) -> None:
 
 def test_pairs_and_triplets(encoder: Encoder) -> None:
     made = method(encoder, hard_negative_weight=3.0)
-    pairs = made.loss(encoder, batch(encoder, ROWS, OTHERS)).total
+    pairs = step(encoder, made, batch(encoder, ROWS, OTHERS)).total
     first, second, third = (vectors(encoder, texts) for texts in (ROWS, OTHERS, THIRDS))
     torch.testing.assert_close(pairs, info_nce(first, second), atol=1e-4, rtol=1e-4)
-    triplets = made.loss(encoder, batch(encoder, ROWS, OTHERS, THIRDS)).total
+    triplets = step(encoder, made, batch(encoder, ROWS, OTHERS, THIRDS)).total
     torch.testing.assert_close(triplets, info_nce(first, second, third, hard_negative_weight=3.0), atol=1e-4, rtol=1e-4)
+
+
+def test_longer_lists_are_refused(encoder: Encoder) -> None:
     with pytest.raises(InputError, match="lists of 4"):
-        made.loss(encoder, batch(encoder, ROWS, OTHERS, THIRDS, ROWS))
+        method(encoder).inputs(batch(encoder, ROWS, OTHERS, THIRDS, ROWS))
 
 
-def test_dropout_makes_the_views_differ_and_fixed_masks_make_them_equal(tiny_model: Callable[[str], Path]) -> None:
-    encoder = Encoder.load(tiny_model("bert"), pooling="cls", device="cpu", overrides={"hidden_dropout_prob": 0.3})
-    encoder.train()
+def test_every_setting_of_the_loss_reaches_it(encoder: Encoder) -> None:
+    made = method(encoder, temperature=0.7, similarity="dot", hard_negative_weight=2.0)
+    rows = list(torch.randn(3, 5, 8, generator=torch.Generator().manual_seed(1)))
+    found = made.loss(rows, {})
+    expected = info_nce(*rows, temperature=0.7, similarity="dot", hard_negative_weight=2.0)
+    torch.testing.assert_close(found.total, expected)
+    torch.testing.assert_close(found.parts["contrastive"], expected)
 
-    def views(**settings: Any) -> Sequence[torch.Tensor]:
-        made, rows = method(encoder, **settings), batch(encoder, ROWS)
-        return made._encoded(encoder, made._views(rows), rows)
 
-    first, second = views()
-    assert not torch.allclose(first, second)
-    first, second = views(fixed_masks=True)
-    torch.testing.assert_close(first, second)
+@pytest.mark.parametrize("fixed", [False, True])
+def test_dropout_makes_the_views_differ_and_fixed_masks_make_them_equal(
+    fixed: bool, tiny_model: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoder = Encoder.load(tiny_model("bert"), pooling="cls", device="cpu", dropout=0.3)
+    made = method(encoder, fixed_masks=fixed)
+    seen: list[Tensor] = []
+    loss = made.loss
+    monkeypatch.setattr(made, "loss", lambda views, given: seen.extend(views) or loss(views, given))
+    step(encoder, made, batch(encoder, ROWS))
+    first, second = seen
+    assert torch.equal(first, second) == fixed
+    assert not torch.allclose(first, vectors(encoder, ROWS), atol=0.01)  # dropout is at work in either case
 
 
 def test_a_second_encoder_takes_the_positives_and_is_trained(encoder: Encoder) -> None:
@@ -84,39 +110,56 @@ def test_a_second_encoder_takes_the_positives_and_is_trained(encoder: Encoder) -
     with torch.no_grad():
         for parameter in made.second.parameters():
             parameter.add_(0.02)
-    loss = made.loss(encoder, batch(encoder, ROWS)).total
+    loss = step(encoder, made, batch(encoder, ROWS)).total
     expected = info_nce(vectors(encoder, ROWS), vectors(made.second, ROWS))
     torch.testing.assert_close(loss, expected, atol=1e-4, rtol=1e-4)
-    loss.backward()
-    assert made.second.backbone.embeddings.word_embeddings.weight.grad.abs().sum() > 0
+    for trained in (encoder, made.second):
+        assert trained.backbone.embeddings.word_embeddings.weight.grad.abs().sum() > 0
 
 
 def test_augmentation_changes_the_second_view_only(encoder: Encoder) -> None:
-    made = method(encoder, augmentation="delete_one_word")
-    anchors, positives = made._views(batch(encoder, ROWS))
-    assert [ids.tolist() for ids in anchors] == [encoder.tokenizer(text)["input_ids"] for text in ROWS]
-    assert [len(ids) for ids in positives] < [len(ids) for ids in anchors]
+    anchors, positives = method(encoder, augmentation="delete_one_word").inputs(batch(encoder, ROWS)).views
+    assert [ids.tolist() for ids in anchors.rows] == tokens(encoder, ROWS)
+    assert [len(ids) for ids in positives.rows] < [len(ids) for ids in anchors.rows]
+
+
+def test_augmentation_leaves_pairs_alone(encoder: Encoder) -> None:
+    views = method(encoder, augmentation="delete_one_word").inputs(batch(encoder, ROWS, OTHERS)).views
+    assert [[ids.tolist() for ids in view.rows] for view in views] == [tokens(encoder, ROWS), tokens(encoder, OTHERS)]
+
+
+def test_a_saved_model_can_say_how_it_was_trained(encoder: Encoder) -> None:
+    said = method(encoder, temperature=0.1, fixed_masks=True).describe()
+    assert (said["method"], said["temperature"], said["fixed_masks"]) == ("simcse", 0.1, True)
 
 
 class TestMaskedLanguage:
     def test_the_parts_add_up_with_the_weight(self, encoder: Encoder) -> None:
         made = method(encoder, mlm_weight=0.25)
-        losses = made.loss(encoder, batch(encoder, ROWS))
-        expected = losses.parts["contrastive"] + 0.25 * losses.parts["mlm"]
-        torch.testing.assert_close(losses.total, expected)
-        losses.total.backward()
-        assert made.language_head.dense.weight.grad.abs().sum() > 0
         assert list(made.modules()) == ["language_head"]
+        losses = step(encoder, made, batch(encoder, ROWS))
+        torch.testing.assert_close(losses.total, losses.parts["contrastive"] + 0.25 * losses.parts["mlm"])
+
+    def test_its_gradient_counts_with_the_weight(self, encoder: Encoder) -> None:
+        """The head gets its gradient from this loss alone."""
+
+        def gradient(weight: float) -> Tensor:
+            torch.manual_seed(0)
+            made = method(encoder, mlm_weight=weight)
+            step(encoder, made, batch(encoder, ROWS))
+            return made.language_head.dense.weight.grad
+
+        assert gradient(0.25).abs().sum() > 0
+        torch.testing.assert_close(gradient(0.25), gradient(1.0) / 4)
 
     def test_it_is_the_mean_cross_entropy_of_the_chosen_tokens(self, encoder: Encoder) -> None:
         made = method(encoder, mlm_weight=1.0, mlm_rate=0.5)
-        rows = batch(encoder, ROWS, seed=3)
-        losses = made.loss(encoder, rows)
+        losses = step(encoder, made, batch(encoder, ROWS, seed=3))
+        encoder.eval()
         random = np.random.default_rng(3)
         summed, count = 0.0, 0
         with torch.no_grad():
-            for text in [*ROWS, *ROWS]:  # both copies, masked each for itself
-                ids = np.array(encoder.tokenizer(text)["input_ids"])
+            for ids in map(np.array, [*tokens(encoder, ROWS), *tokens(encoder, ROWS)]):  # each copy masked for itself
                 masked, chosen = made.masker(ids, random)
                 states = encoder.states(torch.from_numpy(masked)[None], torch.ones(1, len(ids), dtype=torch.long))[0]
                 scores = made.language_head(states, encoder.backbone.embeddings.word_embeddings.weight).log_softmax(-1)
@@ -124,11 +167,15 @@ class TestMaskedLanguage:
                 count += int(chosen.sum())
         assert losses.parts["mlm"].item() == pytest.approx(summed / count, rel=1e-4)
 
+    def test_the_views_themselves_are_not_masked(self, encoder: Encoder) -> None:
+        inputs = method(encoder, mlm_weight=1.0, mlm_rate=0.9).inputs(batch(encoder, ROWS))
+        for view in inputs.views:
+            assert [ids.tolist() for ids in view.rows] == tokens(encoder, ROWS)
+
     def test_the_head_of_the_checkpoint_is_found(self) -> None:
         encoder = Encoder.load("wiki-mini", pooling="mean", device="cpu")
         made = SimCSE(SimCSESettings(mlm_weight=0.1))
         assert made.prepare(encoder) == []
-        encoder.eval()
         ids = torch.tensor([encoder.tokenizer("the capital of france is [MASK] .")["input_ids"]])
         place = ids[0].tolist().index(encoder.tokenizer.mask_token_id)
         with torch.no_grad():
@@ -140,7 +187,7 @@ class TestMaskedLanguage:
     def test_a_checkpoint_without_one_gets_a_fresh_head_and_a_remark(self, encoder: Encoder) -> None:
         assert "fresh" in SimCSE(SimCSESettings(mlm_weight=0.1)).prepare(encoder)[0]
 
-    def test_a_tokenizer_without_a_mask_is_refused(self, encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_tokenizer_without_a_mask_is_refused(self, encoder: Encoder) -> None:
         encoder.tokenizer.mask_token = None
         with pytest.raises(SettingError, match="mlm_weight"):
             method(encoder, mlm_weight=0.1)

@@ -61,6 +61,23 @@ def test_grouping_by_length_narrows_the_lengths_of_a_batch() -> None:
     assert spread(30) < spread(0) / 5
 
 
+@settings(max_examples=100, deadline=None)
+@given(plans)
+def test_totals_are_sums_over_whole_batches(plan: tuple[int, int, int, bool, int]) -> None:
+    records, size, *_ = plan
+    if records < size:
+        return
+    batches = make(*plan)
+    values = np.random.default_rng(2).integers(0, 1000, records)
+    expected = [sum(values[record] for record in batches.batch(step)) for step in range(records // size)]
+    assert batches.totals(values).tolist() == expected
+
+
+@pytest.mark.parametrize("group", [0, 3])
+def test_the_total_of_an_only_smaller_batch(group: int) -> None:
+    assert make(5, 8, 0, True, group).totals(np.array([1, 2, 30, 4, 5])).tolist() == [42]
+
+
 @pytest.mark.parametrize(("size", "group", "message"), [(1, 0, "batch_size: 1"), (4, -1, "group_by_length: -1")])
 def test_wrong_settings_are_named(size: int, group: int, message: str) -> None:
     with pytest.raises(SettingError, match=message):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -68,6 +69,46 @@ def test_a_model_that_only_gets_worse_is_kept_untrained(recipe: Path, corpus: Pa
     run = train(recipe, corpus, out=tmp_path / "run", settings={"max_steps": 2, "learning_rate": 1e-12, "test_on": []})
     assert run.best_step == 0
     np.testing.assert_allclose(run.load("cpu").encode("rain"), untrained.encode("rain"), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("saving_takes", "settings", "saved"),
+    [
+        (0.24, {}, [2, 8, 11]),  # worth it after 4.8 seconds, which is five steps
+        (0.0, {}, [2, 4, 6, 8, 10, 11]),
+        (1000.0, {}, [2, 11]),
+        (1000.0, {"checkpoint_every": 3}, [3, 6, 9, 11]),
+    ],
+)
+def test_checkpoints_are_written_when_they_are_worth_their_time_or_asked_for(
+    saving_takes: float,
+    settings: dict[str, Any],
+    saved: list[int],
+    recipe: Path,
+    corpus: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now, steps = 0.0, []
+    advance, save = Trainer.advance, loop_module.save_checkpoint
+
+    def one_second(trainer: Trainer) -> Any:
+        nonlocal now
+        now += 1.0
+        return advance(trainer)
+
+    def slow(folder: Path, step: int, *rest: Any) -> Path:
+        nonlocal now
+        now += saving_takes
+        steps.append(step)
+        return save(folder, step, *rest)
+
+    monkeypatch.setattr(Trainer, "advance", one_second)
+    monkeypatch.setattr(loop_module, "save_checkpoint", slow)
+    monkeypatch.setattr(loop_module, "time", SimpleNamespace(perf_counter=lambda: now))
+    run = train(recipe, corpus, out=tmp_path / "run", settings={"max_steps": 11, "evaluate_every": 2, **settings})
+    assert steps == saved
+    assert [line["step"] for line in metrics(run.folder) if "dev" in line] == [0, 2, 4, 6, 8, 10, 11]
 
 
 @pytest.mark.parametrize(
@@ -185,15 +226,15 @@ class TestTrouble:
         import os
         import signal
 
-        seed, asked = loop_module.Feed.seed_dropout, []
+        advance, asked = Trainer.advance, []
 
-        def interrupting(self: Any, step: int) -> None:
-            seed(self, step)
-            if step == 9 and not asked:
+        def interrupting(trainer: Trainer) -> Any:
+            if trainer.step == 9 and not asked:
                 asked.append(1)
                 os.kill(os.getpid(), signal.SIGINT)
+            return advance(trainer)
 
-        monkeypatch.setattr(loop_module.Feed, "seed_dropout", interrupting)
+        monkeypatch.setattr(Trainer, "advance", interrupting)
         with pytest.raises(Interrupted, match=r"stopped after step 10; go on with: nearer train --resume"):
             train(recipe, corpus, out=tmp_path / "stopped")
         nearer.resume(tmp_path / "stopped")

@@ -25,7 +25,6 @@ EVALUATE_EVERY = 125
 def epoch_rows(
     folder: Path,
     sentences: Sequence[str],
-    sizes: Sequence[int],
     *,
     max_length: int,
     data: Path | None,
@@ -33,16 +32,14 @@ def epoch_rows(
     scratch: Path,
     tell: Callable[[str], None],
 ) -> list[Row]:
-    """An epoch at each size. papers_step: seconds of a step of the papers' loop at the same batch size, if known."""
-    rows = []
-    for size in sizes:
-        tell(f"one epoch over {size:,} sentences")
-        if papers_step is not None:
-            seconds = papers_step * -(-size // BATCH)
-            rows.append(
-                Row(SUBJECT, PAPERS, seconds, BATCH, max_length, size, note="computed: its steps alone, no evaluation")
-            )
-        rows += _epoch(folder, sentences[:size], max_length, data, scratch)
+    """An epoch over all sentences. papers_step: seconds of a step of the papers' loop at its batch size, if known."""
+    size = len(sentences)
+    tell(f"one epoch over {size:,} sentences")
+    rows = _epoch(folder, sentences, max_length, data, scratch)
+    if papers_step is not None:
+        seconds = papers_step * -(-size // BATCH)
+        note = "computed: its steps alone, no evaluation"
+        rows.insert(0, Row(SUBJECT, PAPERS, seconds, BATCH, max_length, size, note=note))
     return compared(rows, [PAPERS])
 
 

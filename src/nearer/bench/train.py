@@ -69,8 +69,12 @@ class TrainBench:
         )
 
 
-def bench_train(wanted: TrainBench, tell: Callable[[str], None] = lambda message: None) -> Report:
-    """Measure, and report; `tell` gets a line at each stage."""
+def bench_train(
+    wanted: TrainBench,
+    tell: Callable[[str], None] = lambda message: None,
+    so_far: Callable[[Report], None] = lambda report: None,
+) -> Report:
+    """Measure, and report; `tell` gets a line at each stage, `so_far` what is measured already: it may take long."""
     wanted.check()
     device = local_device()
     wanted = wanted.on(device)
@@ -107,22 +111,31 @@ def bench_train(wanted: TrainBench, tell: Callable[[str], None] = lambda message
         limits = measure_ceilings(device)
         release(device)
         rows: list[Row] = []
+        profile: dict[str, Any] | None = None
+        lengths = _lengths(bench, wanted.max_lengths[0])
+        notes = [f"model: {model}", f"text: {text.described}; {lengths}", *_left_out(bench)]
+
+        def report() -> Report:
+            return new_report("train", device, limits, {**asdict(wanted), "warm_up": warm_up}, rows, notes, profile)
+
         for max_length in wanted.max_lengths:
             for batch in wanted.batches:
                 rows += step_rows(bench, batch, max_length, limits.matrix_rate, tell)
-        rows += epoch_rows(
-            folder,
-            text.sentences,
-            [size for size in sizes if size <= len(text.sentences)],
-            max_length=wanted.max_lengths[0],
-            data=wanted.data,
-            papers_step=_papers_step(rows, wanted.max_lengths[0]),
-            scratch=scratch,
-            tell=tell,
-        )
-        profile = _profile(bench, wanted.batches[0], wanted.max_lengths[0], tell) if wanted.profile else None
-    notes = [f"model: {model}", f"text: {text.described}; {_lengths(bench, wanted.max_lengths[0])}", *_left_out(bench)]
-    return new_report("train", device, limits, {**asdict(wanted), "warm_up": warm_up}, rows, notes, profile)
+                so_far(report())
+        if wanted.profile:
+            profile = _profile(bench, wanted.batches[0], wanted.max_lengths[0], tell)
+        for size in [size for size in sizes if size <= len(text.sentences)]:
+            so_far(report())
+            rows += epoch_rows(
+                folder,
+                text.sentences[:size],
+                max_length=wanted.max_lengths[0],
+                data=wanted.data,
+                papers_step=_papers_step(rows, wanted.max_lengths[0]),
+                scratch=scratch,
+                tell=tell,
+            )
+        return report()
 
 
 def _papers_step(rows: Sequence[Row], max_length: int) -> float | None:

@@ -62,7 +62,12 @@ def train(
         profile=profile,
         peers=peers,
     )
-    _show(bench_train(wanted, say), json_file)
+
+    def keep(report: Report) -> None:
+        if json_file is not None:
+            report.write_json(json_file)
+
+    _show(bench_train(wanted, say, keep), json_file)
 
 
 @app.command("encode")

@@ -62,6 +62,19 @@ class FastStep:
         self.stream: Any = torch.cuda.Stream()  # type: ignore[no-untyped-call]
 
     def __call__(self, number: int, batches: Sequence[Prepared], rate: float) -> Readings:
+        with self.on_stream():
+            return self._step(number, batches, rate)
+
+    @contextmanager
+    def on_stream(self) -> Iterator[None]:
+        """On the stream that captures. Whatever computes gradients must be there, or a capture would have to wait."""
+        current = torch.cuda.current_stream()
+        self.stream.wait_stream(current)
+        with torch.cuda.stream(self.stream):
+            yield
+        current.wait_stream(self.stream)
+
+    def _step(self, number: int, batches: Sequence[Prepared], rate: float) -> Readings:
         if not all(self._ready(batch, place, len(batches)) for place, batch in enumerate(batches)):
             return self.plain(number, batches, rate)
         set_rate(self.optimiser, rate)
@@ -95,6 +108,7 @@ class FastStep:
         except RuntimeError as error:
             # some models make tensors from numbers of Python in every pass, which no graph can hold
             self.capture = False
+            _mend_generator(self.device)
             self.remarks.append(f"the step is compiled but not captured, which is slower ({first_line(error)})")
         finally:
             self.start_up_seconds += time.perf_counter() - started
@@ -103,16 +117,16 @@ class FastStep:
     def _captured(self, batch: Prepared, first: bool, count: int) -> _Graph:
         tensors = {name: tensor.to(self.device) for name, tensor in batch.tensors.items()}
         make_moments(self.optimiser)
-        with self._aside():
-            for _ in range(WARM_UP):  # compiles, and lets libraries make what they make at first use
-                self._forget_gradients()
-                self.computation.backward(batch.plan, tensors, 1 / count, unseeded)
-            found = self._found()
-            if count == 1:
-                tables = Update(found, self.optimiser, self.plain.clip).tables(self.device)
-            for each in found if count > 1 else ():
-                self.summed.setdefault(id(each.weight), torch.zeros_like(each.weight))
+        for _ in range(WARM_UP):  # compiles, and lets libraries make what they make at first use
             self._forget_gradients()
+            self.computation.backward(batch.plan, tensors, 1 / count, unseeded)
+        found = self._found()
+        if count == 1:
+            tables = Update(found, self.optimiser, self.plain.clip).tables(self.device)
+        for each in found if count > 1 else ():
+            self.summed.setdefault(id(each.weight), torch.zeros_like(each.weight))
+        self._forget_gradients()
+        torch.cuda.synchronize()
         graph = torch.cuda.CUDAGraph()
         try:
             with torch.cuda.graph(graph, pool=self.pool, stream=self.stream):
@@ -145,8 +159,8 @@ class FastStep:
             if id(weight) in self.summed
         ]
         update = Update(trained, self.optimiser, self.plain.clip)
-        with self._aside():
-            tables = update.tables(self.device)
+        tables = update.tables(self.device)
+        torch.cuda.synchronize()
         self.kept.append(tables)
         self.update = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self.update, pool=self.pool, stream=self.stream):
@@ -165,13 +179,12 @@ class FastStep:
         for weight in self.plain.parameters:
             weight.grad = None
 
-    @contextmanager
-    def _aside(self) -> Iterator[None]:
-        """On the stream that captures, with everything before it done, and done itself at the end."""
-        torch.cuda.synchronize()
-        with torch.cuda.stream(self.stream):
-            yield
-        torch.cuda.synchronize()
+
+def _mend_generator(device: torch.device) -> None:
+    """After a capture that failed, random numbers would still be counted as captured."""
+    torch.cuda.synchronize()
+    fresh = torch.Generator(device=device)
+    torch.cuda.default_generators[device.index or 0].graphsafe_set_state(fresh.graphsafe_get_state())
 
 
 def _key(batch: Prepared, place: int, count: int) -> tuple[Any, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +85,11 @@ class Trainer:
         self.step += 1
         self.seen += sum(batch.records for batch in batches)
         return readings
+
+    def on_stream(self) -> AbstractContextManager[None]:
+        """Where gradients are computed, for whoever computes some outside a step."""
+        context: AbstractContextManager[None] = self.take.on_stream() if self.fast else nullcontext()
+        return context
 
     def close(self) -> None:
         if self._batches is not None:

@@ -89,7 +89,7 @@ def test_fifty_steps_have_the_losses_of_plain_steps(
     if settings["precision"] == "bf16":
         # two roundings of the same numbers: single batches of a few sentences may differ, all together not
         assert float((found[:, 0] - wanted[:, 0]).abs().mean()) < 0.05
-        assert float(found[:, 0].mean()) == pytest.approx(float(wanted[:, 0].mean()), abs=0.02)
+        assert float(found[:, 0].mean()) == pytest.approx(float(wanted[:, 0].mean()), abs=0.05)
     else:
         torch.testing.assert_close(found[:10, 0], wanted[:10, 0], atol=1e-4, rtol=1e-4)
         torch.testing.assert_close(found[:, 0], wanted[:, 0], atol=1e-2, rtol=1e-2)
@@ -120,3 +120,23 @@ def test_dropout_of_the_fast_step_is_that_of_the_plain_one_on_average(make_train
     fast, plain = losses(make_trainer(**settings), 60), losses(make_trainer(**settings, compile=False), 60)
     spread = float(plain[:, 0].std()) / 60**0.5
     assert float(fast[:, 0].mean()) == pytest.approx(float(plain[:, 0].mean()), abs=5 * spread)
+
+
+def test_a_model_that_cannot_be_captured_is_trained_all_the_same(make_trainer: Callable[..., Trainer]) -> None:
+    trainer = make_trainer("mpnet", dropout=0.1, precision="float32")
+    assert losses(trainer, 5).isfinite().all()
+    assert any("not captured" in remark for remark in trainer.remarks())
+    # and the next one, in the same process, is captured
+    other = make_trainer("bert", dropout=0.1)
+    assert losses(other, 5).isfinite().all()
+    assert other.take.graphs
+
+
+def test_gradients_computed_elsewhere_before_do_not_spoil_a_capture(make_trainer: Callable[..., Trainer]) -> None:
+    from nearer.training.memory import estimate_memory
+
+    trainer = make_trainer("bert", dropout=0.1)
+    assert estimate_memory(trainer).fits
+    assert losses(trainer, 60).isfinite().all()  # partial batches in between are plain steps
+    assert trainer.take.capture
+    assert trainer.take.graphs
