@@ -119,3 +119,23 @@ def test_closing_twice_or_after_the_end_does_no_harm() -> None:
     assert [soon(items.next), soon(items.next)] == [0, 1]
     soon(items.close)
     soon(items.close)
+
+
+def test_past_the_last_item_and_after_an_error_nobody_waits() -> None:
+    def make(number: int) -> int:
+        if number == 2:
+            raise ValueError("two")
+        return number
+
+    short = Prefetcher(make, 0, 1)
+    assert short.next() == 0
+    for _ in range(2):
+        with pytest.raises(IndexError, match="no more than 1"):
+            short.next()
+    failing = Prefetcher(make, 1, 5)
+    assert failing.next() == 1
+    for _ in range(2):
+        with pytest.raises(ValueError, match="two"):
+            failing.next()
+    short.close()
+    failing.close()

@@ -124,3 +124,28 @@ def test_uniformity_looks_at_no_more_vectors_than_told() -> None:
 def test_uniformity_of_vectors_that_are_alike_or_alone_is_0() -> None:
     assert uniformity(torch.tensor([[0.3, 0.4]]).repeat(5, 1)) == pytest.approx(0.0, abs=1e-6)
     assert uniformity(torch.ones(1, 4)) == 0.0
+
+
+def test_files_of_one_name_are_two_tasks(encoder: Encoder, tmp_path: Path) -> None:
+    """Their mean counts both, as `evaluate` does."""
+    lines = [("a man is eating lunch", "someone has a meal"), ("rain", "a lazy dog"), ("the fox", "far away")]
+    for folder, scores in (("one", (5, 3, 1)), ("two", (1, 3, 5))):
+        (tmp_path / folder).mkdir()
+        rows = "".join(f"{a}\t{b}\t{score}\n" for (a, b), score in zip(lines, scores, strict=True))
+        (tmp_path / folder / "dev.tsv").write_text(rows)
+    dev = Selection([str(tmp_path / folder / "dev.tsv") for folder in ("one", "two")], None).score(encoder)
+    assert dev.score == pytest.approx(0, abs=1e-6)  # opposite golds
+    assert len(dev.tasks) == 2
+
+
+def test_equal_gold_scores_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "dev.tsv"
+    path.write_text("a\tb\t1\nc\td\t1\n")
+    with pytest.raises(SettingError, match="gold scores of dev are equal"):
+        Selection([str(path)], None)
+
+
+@pytest.mark.parametrize("name", ["STSB", "sick-r-all", "Sts"])
+def test_test_sets_are_refused_however_they_are_written(name: str) -> None:
+    with pytest.raises(SettingError, match="test set"):
+        Selection([name], None)

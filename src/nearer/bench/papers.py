@@ -2,7 +2,8 @@
 
 As in SimCSE's code: tokenised beforehand, padded by the tokenizer to the longest of the batch, both views through
 the model as one batch of twice the size, eager attention, cosines of all pairs by broadcasting, fp16 autocast with a
-scaled loss on a GPU, AdamW parameter by parameter group, linear decay, the loss read at every step.
+scaled loss on a GPU, linear decay, the loss read at every step. Clipping and AdamW go through the weights one by one,
+as torch 1.7 and the AdamW of transformers 4.2.1 do, which that code is pinned to.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class PapersLoop:
         width = self.backbone.config.hidden_size
         self.head = nn.Linear(width, width).to(device)
         self.parameters = [*self.backbone.parameters(), *self.head.parameters()]
-        self.optimiser = torch.optim.AdamW(self.parameters, lr=learning_rate, weight_decay=0.0)
+        self.optimiser = torch.optim.AdamW(self.parameters, lr=learning_rate, weight_decay=0.0, foreach=False)
         self.schedule = get_linear_schedule_with_warmup(self.optimiser, 0, SCHEDULE)  # type: ignore[no-untyped-call]
         self.scaler = torch.amp.GradScaler(device.type, enabled=device.type == "cuda")
         self.last_loss = float("nan")
@@ -62,7 +63,7 @@ class PapersLoop:
             loss = self.loss(batch)
         self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
         self.scaler.unscale_(self.optimiser)
-        nn.utils.clip_grad_norm_(self.parameters, CLIP)
+        nn.utils.clip_grad_norm_(self.parameters, CLIP, foreach=False)
         self.scaler.step(self.optimiser)
         self.scaler.update()
         self.schedule.step()

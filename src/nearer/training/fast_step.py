@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import torch
 from torch import Tensor
@@ -42,9 +43,10 @@ class _Graph:
 
 
 class FastStep:
-    """Stands in for a plain step. Shapes that are rare or cannot be captured are left to that."""
+    """Stands in for a plain step, and leaves to it what cannot be captured or has another size than `usual`."""
 
-    def __init__(self, plain: PlainStep, *, capture: bool) -> None:
+    def __init__(self, plain: PlainStep, *, usual: int, capture: bool) -> None:
+        self.usual = usual
         self.plain = plain
         self.computation: Computation = plain.computation
         self.optimiser: AdamW = plain.optimiser
@@ -98,28 +100,44 @@ class FastStep:
         silent = self.computation.working.noise is None
         if not self.capture or batch.plan.in_pieces or (batch.plan.same_noise and silent):
             return False
-        if len(self.graphs) >= MOST_GRAPHS:
+        if sum(batch.plan.counts) != self.usual or len(self.graphs) >= MOST_GRAPHS:
             return False
         started = time.perf_counter()
-        try:
+        self.capture = self._can_be_captured(batch, count)
+        if self.capture:
             self.graphs[key] = self._captured(batch, place == 0, count)
             if count > 1 and self.update is None:
                 self._capture_update()
-        except RuntimeError as error:
-            # some models make tensors from numbers of Python in every pass, which no graph can hold
-            self.capture = False
-            _mend_generator(self.device)
-            self.remarks.append(f"the step is compiled but not captured, which is slower ({first_line(error)})")
-        finally:
-            self.start_up_seconds += time.perf_counter() - started
+        self.start_up_seconds += time.perf_counter() - started
         return self.capture
+
+    def _can_be_captured(self, batch: Prepared, count: int) -> bool:
+        """Whether the batch can be computed without a word to the host; found out by trying.
+
+        Some models make tensors of Python's numbers in every pass. A capture would fail there, and half of one
+        cannot be undone.
+        """
+        tensors = {name: tensor.to(self.device) for name, tensor in batch.tensors.items()}
+        for _ in range(WARM_UP):  # compiles, and lets libraries make what they make at first use
+            self._forget_gradients()
+            self.computation.backward(batch.plan, tensors, 1 / count, unseeded)
+        torch.cuda.synchronize()
+        try:
+            with _as_if_captured():
+                self._forget_gradients()
+                self.computation.backward(batch.plan, tensors, 1 / count, unseeded)
+        except RuntimeError as error:
+            self.remarks.append(f"the step is compiled but not captured, which is slower ({first_line(error)})")
+            return False
+        finally:
+            self._forget_gradients()
+        return True
 
     def _captured(self, batch: Prepared, first: bool, count: int) -> _Graph:
         tensors = {name: tensor.to(self.device) for name, tensor in batch.tensors.items()}
         make_moments(self.optimiser)
-        for _ in range(WARM_UP):  # compiles, and lets libraries make what they make at first use
-            self._forget_gradients()
-            self.computation.backward(batch.plan, tensors, 1 / count, unseeded)
+        self._forget_gradients()
+        self.computation.backward(batch.plan, tensors, 1 / count, unseeded)
         found = self._found()
         if count == 1:
             tables = Update(found, self.optimiser, self.plain.clip).tables(self.device)
@@ -180,11 +198,16 @@ class FastStep:
             weight.grad = None
 
 
-def _mend_generator(device: torch.device) -> None:
-    """After a capture that failed, random numbers would still be counted as captured."""
-    torch.cuda.synchronize()
-    fresh = torch.Generator(device=device)
-    torch.cuda.default_generators[device.index or 0].graphsafe_set_state(fresh.graphsafe_get_state())
+@contextmanager
+def _as_if_captured() -> Iterator[None]:
+    """Whatever would wait for the GPU fails, and who asks is told that a capture is under way."""
+    before = torch.cuda.get_sync_debug_mode()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        with mock.patch.object(torch.cuda, "is_current_stream_capturing", return_value=True):
+            yield
+    finally:
+        torch.cuda.set_sync_debug_mode(before)
 
 
 def _key(batch: Prepared, place: int, count: int) -> tuple[Any, ...]:

@@ -132,21 +132,19 @@ def _kept_for_each_token(trainer: Trainer) -> float:
     arrays = layout.arrays([row] * SAMPLE)
     tensors = {name: torch.from_numpy(array).to(trainer.device) for name, array in arrays.items()}
     weights = {weight.untyped_storage().data_ptr() for weight in trainer.working.model.parameters()}
-    kept: dict[int, int] = {}
+    kept: dict[int, Tensor] = {}
 
-    def keep(tensor: Tensor) -> Tensor:
-        storage = tensor.untyped_storage()
-        if storage.data_ptr() not in weights:
-            kept[storage.data_ptr()] = storage.nbytes()
-        return tensor
+    def count(tensor: Tensor) -> None:
+        """Held here for the time of the count, not in the graph, which would then hold itself."""
+        address = tensor.untyped_storage().data_ptr()
+        if address not in weights:
+            kept[address] = tensor.detach()
 
-    with (
-        torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor),
-        torch.compiler.set_stance("force_eager"),
-    ):
-        vectors = layout.vectors(encoder, tensors, SAMPLE)
-    del vectors
-    return sum(kept.values()) / arrays["ids"].size
+    counting = torch.autograd.graph.saved_tensors_hooks(count, lambda nothing: nothing)
+    # on the stream of the steps: what remembers another one would spoil their capture
+    with trainer.on_stream(), counting, torch.compiler.set_stance("force_eager"):
+        layout.vectors(encoder, tensors, SAMPLE)
+    return sum(tensor.untyped_storage().nbytes() for tensor in kept.values()) / arrays["ids"].size
 
 
 def _advice(estimate: Estimate, trainer: Trainer) -> str:

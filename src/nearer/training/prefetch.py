@@ -16,13 +16,18 @@ class Prefetcher(Generic[Item]):
 
     def __init__(self, make: Callable[[int], Item], first: int, end: int) -> None:
         self._made: queue.Queue[Item | BaseException] = queue.Queue(maxsize=AHEAD)
+        self._over: BaseException | None = None
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, args=(make, first, end), daemon=True, name="prefetch")
         self._thread.start()
 
     def next(self) -> Item:
+        """The next item; past the last one, or again after an error, that error."""
+        if self._over is not None:
+            raise self._over
         item = self._made.get()
         if isinstance(item, BaseException):
+            self._over = item
             raise item
         return item
 
@@ -43,3 +48,4 @@ class Prefetcher(Generic[Item]):
             except BaseException as error:  # told where the batch is asked for
                 self._made.put(error)
                 return
+        self._made.put(IndexError(f"there are no more than {end} items"))

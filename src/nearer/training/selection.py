@@ -18,6 +18,8 @@ from nearer.evaluation import PairTask, load_tasks
 from nearer.evaluation.correlation import spearman
 from nearer.evaluation.sts_sets import SEVEN
 
+TEST_SETS = (*SEVEN, "sts", "sick-r-all")
+
 
 @dataclass(frozen=True)
 class DevScore:
@@ -32,32 +34,37 @@ class Selection:
     """Dev tasks, read once."""
 
     def __init__(self, names: list[str], data: str | Path | None) -> None:
-        held_out = [name for name in names if name in (*SEVEN, "sts")]
-        if held_out:
-            raise SettingError(f"select_on: {held_out[0]!r} is a test set; select on a dev set such as stsb-dev.")
         tasks = load_tasks(names, data)
+        for task in tasks:
+            if task.split in TEST_SPLITS:
+                raise SettingError(
+                    f"select_on: {task.name} {task.split} is a test set; select on one such as stsb-dev."
+                )
+            if len({pair.score for pair in task.pairs}) < 2:
+                raise SettingError(f"select_on: all gold scores of {task.name} are equal; nothing can be told by it.")
         sentences = dict.fromkeys(sentence for task in tasks for pair in task.pairs for sentence in pair[:2])
         self.sentences = list(sentences)
         places = {sentence: place for place, sentence in enumerate(self.sentences)}
         self.tasks = [_Pairs(task, places) for task in tasks]
+        self.names = _distinct([f"{task.name} {task.split}" for task in tasks])
         self._tokenised: Tokenised | None = None
 
     def score(self, encoder: Encoder, precision: str = "float32") -> DevScore:
         if self._tokenised is None:
             self._tokenised = encoder.tokenised(self.sentences)
         vectors = encoder.encode_tokens(self._tokenised, precision=precision)
-        scores = {task.name: task.score(vectors) for task in self.tasks}
-        found = {name: score for name, score in scores.items() if score is not None}
+        scores = [task.score(vectors) for task in self.tasks]
+        found = [score for score in scores if score is not None]
         if len(found) < len(scores):  # all vectors alike: worse than any order
             return DevScore(-100.0, {}, 0.0)
-        return DevScore(sum(found.values()) / len(found), found, uniformity(vectors))
+        named = dict(zip(self.names, found, strict=True))
+        return DevScore(sum(found) / len(found), named, uniformity(vectors))
 
 
 class _Pairs:
     """One task: where its sentences stand among all, and their gold scores."""
 
     def __init__(self, task: PairTask, places: dict[str, int]) -> None:
-        self.name = f"{task.name} {task.split}"
         self.first = torch.tensor([places[pair.first] for pair in task.pairs])
         self.second = torch.tensor([places[pair.second] for pair in task.pairs])
         self.gold: NDArray[np.float64] = np.array([pair.score for pair in task.pairs], dtype=np.float64)
@@ -70,6 +77,11 @@ class _Pairs:
         cosines = (unit[self.first] * unit[self.second]).sum(dim=-1)
         found = spearman(cosines.cpu().numpy(), self.gold)
         return None if found is None else 100 * found
+
+
+def _distinct(names: list[str]) -> list[str]:
+    """Names for the log: files in different folders may have the same."""
+    return [name if names.count(name) == 1 else f"{name} {place + 1}" for place, name in enumerate(names)]
 
 
 def uniformity(vectors: Tensor, most: int = 2000) -> float:

@@ -37,7 +37,9 @@ class TrainingSettings(BaseModel):
     piece: int | None = Field(None, ge=1, description="gradient caching: sentences that pass the encoder at a time")
     select_on: list[str] = Field(default_factory=lambda: ["stsb-dev"], description="dev tasks; the best step is kept")
     evaluate_every: int = Field(125, ge=1)
-    checkpoint_every: int | None = Field(None, ge=1, description="default: as often as dev is evaluated")
+    checkpoint_every: int | None = Field(
+        None, ge=1, description="default: when dev is evaluated, within 5 % of the time"
+    )
     test_on: list[str] = Field(default_factory=lambda: ["sts"], description="tasks of the finished model")
     tensorboard: bool = False
     seed: int = Field(0, ge=0)

@@ -110,7 +110,7 @@ class Trainer:
 
             compile_blocks(computation, dynamic=packed)
             # several processes talk in the middle of a step, which no graph can hold
-            self.take = FastStep(plain, capture=world_size() == 1)
+            self.take = FastStep(plain, usual=settings.batch_size, capture=world_size() == 1)
 
     def _packs(self) -> bool:
         # without a kernel for long sentences in float32, padding is the lesser evil
