@@ -329,6 +329,7 @@ class TestEvaluate:
             "head": False,
             "max_length": 64,
             "text_normalisation": "none",
+            "precision": "float32",
         }
         assert [(s["task"], s["pairs"], s["dropped"]) for s in found["scores"]] == [
             ("everyday", 300, 0),

@@ -139,6 +139,7 @@ class TestProtocol:
             "head": False,
             "max_length": 512,
             "text_normalisation": "none",
+            "precision": "float32",
         }
 
     @pytest.mark.parametrize(("pooling", "used"), [("cls", True), ("cls_before_head", False)])

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-import numpy as np
 import pytest
 
-from nearer.training.selection import DevScore, uniformity
+from nearer.training.selection import DevScore
 from nearer.training.watch import Watch
 
 
@@ -49,11 +48,3 @@ def test_a_resumed_run_says_nothing_twice() -> None:
 def test_many_duplicates_in_the_text(duplicates: int, told: int) -> None:
     report = {"kept": 1000, "faults": {"duplicate": {"count": duplicates}}}
     assert len(Watch().text(report)) == told
-
-
-def test_uniformity_is_its_definition() -> None:
-    vectors = np.random.default_rng(0).normal(size=(40, 5)).astype(np.float32)
-    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    terms = [np.exp(-2 * ((unit[i] - unit[j]) ** 2).sum()) for i in range(40) for j in range(i)]
-    assert uniformity(vectors) == pytest.approx(np.log(np.mean(terms)), abs=1e-5)
-    assert uniformity(np.ones((5, 3), dtype=np.float32)) == pytest.approx(0, abs=1e-9)

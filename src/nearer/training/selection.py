@@ -34,12 +34,11 @@ class Selection:
     """Dev tasks, read once."""
 
     def __init__(self, names: list[str], data: str | Path | None) -> None:
+        for name in names:
+            if name.lower() in TEST_SETS:
+                raise SettingError(f"select_on: {name!r} is a test set; select on a dev set such as stsb-dev.")
         tasks = load_tasks(names, data)
         for task in tasks:
-            if task.split in TEST_SPLITS:
-                raise SettingError(
-                    f"select_on: {task.name} {task.split} is a test set; select on one such as stsb-dev."
-                )
             if len({pair.score for pair in task.pairs}) < 2:
                 raise SettingError(f"select_on: all gold scores of {task.name} are equal; nothing can be told by it.")
         sentences = dict.fromkeys(sentence for task in tasks for pair in task.pairs for sentence in pair[:2])
