@@ -216,7 +216,7 @@ def _key(batch: Prepared, place: int, count: int) -> tuple[Any, ...]:
 
 def compile_blocks(computation: Computation, *, dynamic: bool) -> None:
     """Compile the backbones' blocks. They are alike, so one compilation serves them all; kept between runs."""
-    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(compiled_folder()))
+    _keep_compiled_code()
     torch._dynamo.config.cache_size_limit = max(64, torch._dynamo.config.cache_size_limit)
     working = computation.working
     for encoder in {id(each): each for each in (working.encoder, *_more_encoders(computation))}.values():
@@ -224,8 +224,13 @@ def compile_blocks(computation: Computation, *, dynamic: bool) -> None:
             block.compile(dynamic=dynamic)
 
 
-def compiled_folder() -> Path:
-    return cache_folder("compiled")
+def _keep_compiled_code() -> None:
+    """In our cache, unless the user named another place: torch's own is a temporary folder."""
+    from torch._inductor.runtime.cache_dir_utils import default_cache_dir
+
+    named = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
+    if named is None or named == str(Path(default_cache_dir()).absolute()):
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(cache_folder("compiled"))
 
 
 def _more_encoders(computation: Computation) -> list[Any]:

@@ -20,7 +20,7 @@ def make_optimiser(parameters: Sequence[nn.Parameter], settings: TrainingSetting
         betas=(0.9, 0.999),
         eps=1e-8,
         weight_decay=settings.weight_decay,
-        fused=on_gpu,
+        fused=True,
         capturable=on_gpu,
     )
 
