@@ -26,7 +26,6 @@ from nearer.text import (
     read_sentences,
     read_triplets,
 )
-from nearer.text.reading import something
 
 READERS = {
     "sentences": read_sentences,
@@ -321,13 +320,17 @@ class TestFingerprint:
             read_sentences("-").fingerprint()
 
 
-class TestSomething:
+class TestNothingKept:
     def test_records(self, tmp_path: Path) -> None:
         (tmp_path / "a.txt").write_bytes(b"one\n\n")
-        assert something(read_sentences(tmp_path / "a.txt")) == ["one"]
+        reading = read_sentences(tmp_path / "a.txt")
+        assert list(reading) == ["one"]
+        reading.report.check_kept()
 
     def test_nothing_says_why(self, tmp_path: Path) -> None:
         (tmp_path / "a.txt").write_bytes(b"\n\n")
+        reading = read_sentences(tmp_path / "a.txt")
+        assert list(reading) == []
         with pytest.raises(InputError, match=r"nothing in it could be used") as caught:
-            something(read_sentences(tmp_path / "a.txt"))
+            reading.report.check_kept()
         assert "2 empty (dropped): lines 1, 2" in str(caught.value)

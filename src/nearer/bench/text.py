@@ -44,9 +44,9 @@ def corpus_text(source: str | None, count: int, tokenizer: Any) -> Text:
     """The first `count` sentences of a file (fewer if it has no more), or so many generated ones."""
     if source is None:
         return Text(generated(count, tokenizer), "generated, with the lengths of Wikipedia's sentences")
-    sentences = [" ".join(sentence.split()) for sentence in itertools.islice(read_sentences(source), count)]
-    if not sentences:
-        raise InputError(f"{source}: nothing in it could be used.")
+    reading = read_sentences(source)
+    sentences = [" ".join(sentence.split()) for sentence in itertools.islice(reading, count)]
+    reading.report.check_kept()
     return Text(sentences, f"the beginning of {source}")
 
 

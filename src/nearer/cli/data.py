@@ -48,8 +48,7 @@ def read(
     for _ in records:
         pass
     say(str(reading.report))
-    if not reading.report.kept:
-        raise InputError(f"{file}: nothing in it could be used.")
+    reading.report.check_kept(told=True)
 
 
 @app.command("tokenize")

@@ -197,8 +197,7 @@ def rank(
     reading = read_sentences(file, **options.read_options(columns, encoding, max_characters))
     located = list(reading.located())
     show_report(reading.report)
-    if not located:
-        raise InputError(f"{file}: nothing in it could be used.")
+    reading.report.check_kept(told=True)
     encoder = Encoder.load(
         model,
         pooling=pooling,

@@ -98,8 +98,7 @@ def encode_file(
         else:
             encode_in_workers(bulk, devices, windows, vectors, advance)
         report = reading.report
-        if not vectors.rows:
-            raise InputError(f"{reading.source}: nothing in it could be used.\n{report}")
+        report.check_kept()
         facts_path = path.with_suffix(".json")
         facts_path.unlink(missing_ok=True)  # both of another text, overwritten now
         lines_path.unlink(missing_ok=True)

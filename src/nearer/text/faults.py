@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
+from nearer.errors import InputError
+
 EXAMPLES_KEPT = 5
 
 
@@ -66,6 +68,11 @@ class ReadReport:
     def note(self, text: str) -> None:
         if text not in self.notes:
             self.notes.append(text)
+
+    def check_kept(self, *, told: bool = False) -> None:
+        """That nothing could be used is an error, with the reasons unless the user was told them already."""
+        if not self.kept:
+            raise InputError(f"{self.source}: nothing in it could be used." + ("" if told else f"\n{self}"))
 
     def to_dict(self) -> dict[str, object]:
         return {

@@ -178,11 +178,3 @@ def read_ranking_lists(
 ) -> Reading[RankingList]:
     """Lists in descending similarity to their first sentence. `options`: see `ReadOptions`."""
     return Reading(source, RANKING_LISTS, _options(columns, **options))
-
-
-def something(reading: Reading[Record]) -> list[Record]:
-    """All records as a list; that there are none is an error with the report's reasons."""
-    records = list(reading)
-    if not records:
-        raise InputError(f"{reading.source}: nothing in it could be used.\n{reading.report}")
-    return records

@@ -149,8 +149,7 @@ def _build(
             advance(len(records))
         file.flush()
         os.fsync(file.fileno())
-    if not fields:
-        raise InputError(f"{reading.source}: nothing in it could be used.\n{reading.report}")
+    reading.report.check_kept()
     places = np.concatenate(offsets)
     places.tofile(folder / "offsets.bin")
     facts = {
