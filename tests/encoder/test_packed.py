@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from nearer.encoder import Encoder
-from nearer.encoder.packed import ATTENTION, FirstTokenAttention, PackedLayout, can_pack, narrow_last_block
+from nearer.encoder.packed import PackedLayout, can_pack
+from nearer.encoder.packed_attention import ATTENTION, FirstTokenAttention, narrow_last_block
 from nearer.encoder.padded import PaddedLayout
 from nearer.training.working_copy import WorkingCopy
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from nearer.encoder import Encoder
-from nearer.encoder.packed import FusedSelfAttention
+from nearer.encoder.packed_attention import FusedSelfAttention
 from nearer.methods import SimCSE, SimCSESettings
 from nearer.text.reading import Reading, ReadOptions
 from nearer.text.shapes import SHAPES

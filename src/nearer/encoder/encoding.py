@@ -191,19 +191,8 @@ def once_each(sentences: Sequence[str]) -> tuple[list[str], NDArray[np.int64] | 
     return list(places), None if len(places) == len(sentences) else inverse
 
 
-def pad(
-    tokens: Sequence[Sequence[int] | NDArray[np.int64]], padding: int, device: torch.device, trailing: int = 0
-) -> tuple[Tensor, Tensor]:
-    """Token ids and their mask, both (batch, longest + trailing), padded on the right."""
-    lengths = np.array([len(ids) for ids in tokens])
-    mask = np.arange(lengths.max() + trailing) < lengths[:, None]
-    ids = np.full(mask.shape, padding, dtype=np.int64)
-    ids[mask] = np.concatenate([np.asarray(row, dtype=np.int64) for row in tokens])
-    return torch.from_numpy(ids).to(device), torch.from_numpy(mask.astype(np.int64)).to(device)
-
-
 def _padded(ids: Tensor, starts: Tensor, lengths: Tensor, width: int, padding: int) -> tuple[Tensor, Tensor]:
-    """The same from the tokens of all sentences, on the device they are on and without a word to the host."""
+    """Token ids and their mask (batch, width) from the tokens of all sentences, without a word to the host."""
     columns = torch.arange(width, device=ids.device)
     mask = columns < lengths[:, None]  # (batch, width)
     inside = (starts[:, None] + columns).clamp_(max=max(0, len(ids) - 1))

@@ -103,11 +103,11 @@ def _constants(q: Tensor, longest: int, rate: float) -> tuple[tuple[int, float],
         "PRECISION": "ieee" if q.dtype == torch.float32 else "tf32",  # without a meaning for bfloat16
         "num_warps": 2 if block <= 32 else 4,
     }
-    return _drop(rate), shape
+    return drop(rate), shape
 
 
-def _drop(rate: float) -> tuple[int, float]:
-    """Numbers of 16 bits below the first are dropped; the second makes up for them."""
+def drop(rate: float) -> tuple[int, float]:
+    """Numbers of 16 bits below the first are dropped; the second makes up for them. The rate is met to 1 / 65536."""
     threshold = round(rate * 65536)
     return threshold, 65536 / (65536 - threshold)
 
@@ -179,9 +179,7 @@ def _dropout_keep(out_ptr, seed_ptr, count, threshold, BLOCK: tl.constexpr):
 def keep(like: Tensor, seed: Tensor, rate: float) -> Tensor:
     """Which entries of `like` dropout keeps: the same ones for the same seed."""
     out = torch.empty(like.shape, dtype=torch.bool, device=like.device)
-    _dropout_keep[(triton.cdiv(out.numel(), 4096),)](
-        out.view(torch.int8), seed, out.numel(), _drop(rate)[0], BLOCK=4096
-    )
+    _dropout_keep[(triton.cdiv(out.numel(), 4096),)](out.view(torch.int8), seed, out.numel(), drop(rate)[0], BLOCK=4096)
     return out
 
 

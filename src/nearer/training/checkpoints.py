@@ -8,7 +8,6 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.optim import Optimizer
@@ -59,11 +58,9 @@ def load_checkpoint(place: Path, model: nn.Module, optimiser: Optimizer) -> dict
         raise TrainingError(f"{place}: does not fit the model ({str(error).splitlines()[0]}).") from None
     for name, parameter in _trained(model):
         if f"{name}:{MOMENTS[0]}" in moments:
-            slots: dict[str, Tensor] = {key: moments[f"{name}:{key}"].to(parameter.device) for key in MOMENTS}
-            # fused AdamW counts on the device, the plain one on the CPU
-            device = parameter.device if optimiser.defaults.get("fused") else torch.device("cpu")
-            slots["step"] = moments[f"{name}:step"].to(device)
-            optimiser.state[parameter] = slots
+            # the step count too: fused AdamW keeps it where the weight is
+            keys = (*MOMENTS, "step")
+            optimiser.state[parameter] = {key: moments[f"{name}:{key}"].to(parameter.device) for key in keys}
     return state
 
 

@@ -27,7 +27,7 @@ from nearer.training.compute import Computation, unseeded
 from nearer.training.optimiser import make_moments, set_rate
 from nearer.training.prepared import Prepared
 from nearer.training.step import PlainStep, Readings, SeedOf, seed_device, stacked
-from nearer.training.working_copy import layers_of
+from nearer.training.working_copy import WorkingCopy, layers_of
 
 # More shapes than that would take longer to capture than they save
 MOST_GRAPHS = 16
@@ -214,12 +214,11 @@ def _key(batch: Prepared, place: int, count: int) -> tuple[Any, ...]:
     return (count, place == 0, *batch.key)
 
 
-def compile_blocks(computation: Computation, *, dynamic: bool) -> None:
+def compile_blocks(working: WorkingCopy, *, dynamic: bool) -> None:
     """Compile the backbones' blocks. They are alike, so one compilation serves them all; kept between runs."""
     _keep_compiled_code()
     torch._dynamo.config.cache_size_limit = max(64, torch._dynamo.config.cache_size_limit)
-    working = computation.working
-    for encoder in {id(each): each for each in (working.encoder, *_more_encoders(computation))}.values():
+    for encoder in working.encoders:
         for block in layers_of(encoder):
             block.compile(dynamic=dynamic)
 
@@ -231,9 +230,3 @@ def _keep_compiled_code() -> None:
     named = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
     if named is None or named == str(Path(default_cache_dir()).absolute()):
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(cache_folder("compiled"))
-
-
-def _more_encoders(computation: Computation) -> list[Any]:
-    from nearer.encoder import Encoder
-
-    return [module for module in computation.working.modules.values() if isinstance(module, Encoder)]

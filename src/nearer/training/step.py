@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -32,8 +34,26 @@ class Readings:
         return cls((*names, "gradient_norm"), torch.cat([mean, norm.reshape(1)]))
 
 
+class Step(Protocol):
+    """Batches in, weights changed. A step may have several batches (accumulation), each with its own negatives.
+
+    start_up_seconds: spent so far on compiling and capturing; remarks: what the user should know of it.
+    """
+
+    start_up_seconds: float
+    remarks: list[str]
+
+    def __call__(self, number: int, batches: Sequence[Prepared], rate: float) -> Readings:
+        """number: of the first batch, from which its random numbers follow."""
+
+    def on_stream(self) -> AbstractContextManager[None]:
+        """Where gradients are computed, for whoever computes some outside a step."""
+
+
 class PlainStep:
-    """Batches in, weights changed. A step may have several batches (accumulation), each with its own negatives."""
+    """A step that any machine can take."""
+
+    start_up_seconds = 0.0
 
     def __init__(self, computation: Computation, optimiser: AdamW, clip: float, device: torch.device, seed_of: SeedOf):
         self.computation = computation
@@ -41,10 +61,10 @@ class PlainStep:
         self.clip = clip
         self.device = device
         self.seed_of = seed_of
+        self.remarks: list[str] = []
         self.parameters = [parameter for group in optimiser.param_groups for parameter in group["params"]]
 
     def __call__(self, number: int, batches: Sequence[Prepared], rate: float) -> Readings:
-        """number: of the first batch, from which its random numbers follow."""
         working = self.computation.working
         losses = []
         for place, batch in enumerate(batches):
@@ -59,6 +79,9 @@ class PlainStep:
         working.renew()
         values = [stacked(each) for each in losses]
         return Readings.of(["loss", *losses[0].parts], values, norm)
+
+    def on_stream(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def _backward(self, number: int, batch: Prepared, tensors: dict[str, Tensor], share: float) -> Losses:
         def seed(place: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,8 @@ from torch import nn
 
 from nearer.distributed import world_size
 from nearer.encoder import Encoder
-from nearer.encoder.packed import LONGEST, PackedLayout, can_pack, have_kernels
+from nearer.encoder.packed import PackedLayout, can_pack
+from nearer.encoder.packed_attention import LONGEST, have_kernels
 from nearer.encoder.padded import PaddedLayout
 from nearer.methods.contract import Method
 from nearer.text.token_store import TokenStore
@@ -23,7 +24,7 @@ from nearer.training.optimiser import learning_rate, make_optimiser
 from nearer.training.prefetch import Prefetcher
 from nearer.training.prepared import Layout, Prepared, prepare
 from nearer.training.settings import TrainingSettings
-from nearer.training.step import PlainStep, Readings
+from nearer.training.step import PlainStep, Readings, Step
 from nearer.training.working_copy import WorkingCopy
 
 # Lengths of captured batches: about so many different ones
@@ -60,13 +61,11 @@ class Trainer:
     @property
     def start_up_seconds(self) -> float:
         """Spent so far on compiling and capturing."""
-        return float(getattr(self.take, "start_up_seconds", 0.0))
+        return self.take.start_up_seconds
 
     def remarks(self) -> list[str]:
         """What the user should know of how steps are taken; each once."""
-        said: list[str] = getattr(self.take, "remarks", [])
-        remarks = list(said)
-        said.clear()
+        remarks, self.take.remarks = self.take.remarks, []
         return remarks
 
     def restore(self, checkpoint: Path) -> dict[str, Any]:
@@ -81,15 +80,14 @@ class Trainer:
             self._batches = Prefetcher(self.prepared, self.step, self.steps)
         batches = self._batches.next()
         rate = learning_rate(self.step, self.steps, self.settings)
-        readings: Readings = self.take(self.step * self.settings.accumulation, batches, rate)
+        readings = self.take(self.step * self.settings.accumulation, batches, rate)
         self.step += 1
         self.seen += sum(batch.records for batch in batches)
         return readings
 
     def on_stream(self) -> AbstractContextManager[None]:
         """Where gradients are computed, for whoever computes some outside a step."""
-        context: AbstractContextManager[None] = self.take.on_stream() if self.fast else nullcontext()
-        return context
+        return self.take.on_stream()
 
     def close(self) -> None:
         if self._batches is not None:
@@ -104,11 +102,11 @@ class Trainer:
         self.working = WorkingCopy(self.model, dtype=dtype, packed=packed, kernels=self.fast)
         computation = Computation(self.working, self.method, self.layout)
         plain = PlainStep(computation, self.optimiser, settings.clip, self.device, self.feed.noise_seed)
-        self.take: Any = plain
+        self.take: Step = plain
         if self.fast:
             from nearer.training.fast_step import FastStep, compile_blocks  # needs Triton
 
-            compile_blocks(computation, dynamic=packed)
+            compile_blocks(self.working, dynamic=packed)
             # several processes talk in the middle of a step, which no graph can hold
             self.take = FastStep(plain, usual=settings.batch_size, capture=world_size() == 1)
 

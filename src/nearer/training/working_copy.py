@@ -13,13 +13,11 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import embedding
 
 from nearer.encoder import Encoder
-from nearer.encoder.packed import ATTENTION, FusedSelfAttention, can_fuse, narrow_last_block
-
-# A table with so few entries is read often in each: its gradient is a matrix product
-SMALL_TABLE = 1024
+from nearer.encoder.packed_attention import ATTENTION, FusedSelfAttention, can_fuse, narrow_last_block
+from nearer.training.noise import Noise
+from nearer.training.tables import Table, replace_tables
 
 
 class WorkingCopy:
@@ -32,19 +30,17 @@ class WorkingCopy:
         if dtype != torch.float32 or packed or kernels:
             self.model = _twin(trained)
         if packed:
-            for encoder in _encoders(self.model):
+            for encoder in self.encoders:
                 config: Any = encoder.backbone.config
                 config._attn_implementation = ATTENTION
                 narrow_last_block(encoder)
         if dtype != torch.float32 or kernels:
-            _replace_tables(self.model, dtype, kernels)
+            replace_tables(self.model, dtype, kernels)
         if dtype != torch.float32 and packed:
             self._fuse_projections(dtype)
         if dtype != torch.float32:
             self._copy_weights(dtype)
         if kernels:
-            import nearer.encoder.kernels  # noqa: F401 makes torch.ops.nearer
-
             self.noise = Noise(self.model)
         self.model.train()
 
@@ -57,6 +53,11 @@ class WorkingCopy:
     def modules(self) -> nn.ModuleDict:
         modules: Any = self.model["method"]
         return modules  # type: ignore[no-any-return]
+
+    @property
+    def encoders(self) -> list[Encoder]:
+        """All of them: the one that is trained, and those among the method's modules."""
+        return _encoders(self.model)
 
     def by_name(self, name: str) -> Encoder:
         found: Any = self.encoder if name == "encoder" else self.modules[name]
@@ -139,86 +140,6 @@ class Copied:
         return None if self.own.grad is None else self.own.grad[self.rows]
 
 
-class Table(nn.Module):
-    """A table of embeddings that stays float32 and gives rows in the step's precision."""
-
-    def __init__(self, table: nn.Embedding, dtype: torch.dtype, kernels: bool) -> None:
-        super().__init__()
-        self.weight = table.weight
-        self.padding = -1 if table.padding_idx is None else table.padding_idx
-        self.dtype = dtype
-        self.kernels = kernels
-
-    def forward(self, ids: Tensor) -> Tensor:
-        if self.kernels:
-            rows: Tensor = _Read.apply(self.weight, ids, self.padding, self.dtype)  # type: ignore[no-untyped-call]
-            return rows
-        padding = None if self.padding < 0 else self.padding
-        return embedding(ids, self.weight, padding_idx=padding).to(self.dtype)
-
-
-class _Read(torch.autograd.Function):
-    """Rows of a table whose gradient is summed in an order that never changes."""
-
-    @staticmethod
-    def forward(context: Any, weight: Tensor, ids: Tensor, padding: int, dtype: torch.dtype) -> Tensor:
-        context.save_for_backward(ids)
-        context.entries, context.padding = len(weight), padding
-        return embedding(ids, weight).to(dtype)
-
-    @staticmethod
-    def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, None, None, None]:
-        from nearer.encoder.kernels import table_gradient
-
-        (ids,) = context.saved_tensors
-        gradient = gradients[0].flatten(0, -2)
-        flat = ids.expand(gradients[0].shape[:-1]).flatten()
-        if context.entries > SMALL_TABLE:
-            return table_gradient(gradient, flat, context.entries, context.padding), None, None, None
-        entries = torch.arange(context.entries, device=flat.device)
-        read = (flat[None, :] == entries[:, None]) & (entries != context.padding)[:, None]
-        return (read.to(gradient.dtype) @ gradient).float(), None, None, None
-
-
-class Noise:
-    """Dropout as a function of seeds: one for each dropout of the model, drawn anew for each pass."""
-
-    def __init__(self, model: nn.Module) -> None:
-        places = [
-            (module, name)
-            for module in model.modules()
-            for name, child in module.named_children()
-            if isinstance(child, nn.Dropout) and child.p > 0
-        ]
-        device = next(model.parameters()).device
-        self.seeds = torch.zeros(len(places), dtype=torch.int64, device=device)
-        for number, (module, name) in enumerate(places):
-            rate = getattr(module, name).p
-            setattr(module, name, SeededDropout(rate, self.seeds[number : number + 1]))
-
-    def draw(self) -> None:
-        self.seeds.random_()
-
-
-class SeededDropout(nn.Module):
-    """Dropout that keeps the same entries for the same seed. Attention reads its rate and seed, too."""
-
-    seed: Tensor
-
-    def __init__(self, rate: float, seed: Tensor) -> None:
-        super().__init__()
-        self.p = rate
-        self.register_buffer("seed", seed, persistent=False)
-
-    def forward(self, states: Tensor) -> Tensor:
-        if not self.training:
-            return states
-        kept: Tensor = torch.ops.nearer.keep(states, self.seed, self.p)
-        # 16 bits decide, so the rate is met to 1 / 65536; rescaled by the rate as it is
-        threshold = round(self.p * 65536)
-        return torch.where(kept, states * (65536 / (65536 - threshold)), 0.0)
-
-
 def layers_of(encoder: Encoder) -> list[nn.Module]:
     """The backbone's blocks: its longest list of modules of one class."""
     lists = [
@@ -239,12 +160,3 @@ def _twin(trained: nn.ModuleDict) -> nn.ModuleDict:
 
 def _encoders(model: nn.Module) -> list[Encoder]:
     return [module for module in model.modules() if isinstance(module, Encoder)]
-
-
-def _replace_tables(model: nn.Module, dtype: torch.dtype, kernels: bool) -> None:
-    made: dict[int, Table] = {}
-    for module in list(model.modules()):
-        for name, child in list(module.named_children()):
-            if isinstance(child, nn.Embedding):
-                made.setdefault(id(child), Table(child, dtype, kernels))
-                setattr(module, name, made[id(child)])
