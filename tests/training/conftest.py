@@ -8,6 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+
+from nearer.encoder import Encoder
+from nearer.methods import SimCSE, SimCSESettings
+from nearer.text.reading import Reading, ReadOptions
+from nearer.text.shapes import SHAPES
+from nearer.text.token_store import open_store
+from nearer.training.settings import TrainingSettings
+from nearer.training.trainer import Trainer
 
 WORDS = """the quick brown fox jumps over a lazy dog and rain comes
 until someone has lunch far away""".split()  # noqa: SIM905
@@ -50,6 +59,50 @@ def corpus(tmp_path: Path) -> Path:
     path = tmp_path / "corpus.txt"
     path.write_text("\n".join(dict.fromkeys(sentences(150, 1))) + "\n")
     return path
+
+
+@pytest.fixture
+def make_trainer(tiny_model: Callable[[str], Path], corpus: Path, tmp_path: Path) -> Callable[..., Trainer]:
+    """A trainer on a tiny model, by settings of the loop and of SimCSE; slow to learn, so that rounding stays small."""
+
+    def make(
+        kind: str = "bert", *, device: str = "cpu", overrides: dict[str, Any] | None = None, **settings: Any
+    ) -> Trainer:
+        own = {name: settings.pop(name) for name in list(settings) if name in SimCSESettings.model_fields}
+        data = settings.setdefault("data", "sentences")
+        text = corpus
+        if data == "triplets":
+            lines = corpus.read_text().split("\n")
+            text = tmp_path / "triplets.tsv"
+            text.write_text("".join("\t".join(lines[n : n + 3]) + "\n" for n in range(0, 120)))
+        usual = {"head": True, "pooling": "cls_before_head", "dropout": 0.0, "learning_rate": 3e-5}
+        sizes = {"batch_size": 8, "max_length": 16, "epochs": 9}
+        made = TrainingSettings(method="simcse", model=str(tiny_model(kind)), **{**usual, **sizes, **settings})
+        torch.manual_seed(0)
+        encoder = Encoder.load(
+            made.model, pooling=made.pooling, device=device, dropout=made.dropout, overrides=overrides
+        )
+        if made.head:
+            encoder.add_head(torch.Generator().manual_seed(0))
+        method = SimCSE(SimCSESettings(**own))
+        method.prepare(encoder)
+        store = open_store(Reading(text, SHAPES[data], ReadOptions()), encoder.tokenizer, max_length=made.max_length)
+        return Trainer(encoder, method, store, made)
+
+    return make
+
+
+@pytest.fixture
+def take_steps() -> Callable[[Trainer, int], torch.Tensor]:
+    """What so many steps measure (steps, values), the loss first and the gradient's norm last."""
+
+    def take(trainer: Trainer, steps: int) -> torch.Tensor:
+        try:
+            return torch.stack([trainer.advance().values for _ in range(steps)]).cpu()
+        finally:
+            trainer.close()
+
+    return take
 
 
 @pytest.fixture

@@ -11,47 +11,10 @@ import torch
 
 from nearer.encoder import Encoder
 from nearer.encoder.packed_attention import FusedSelfAttention
-from nearer.methods import SimCSE, SimCSESettings
-from nearer.text.reading import Reading, ReadOptions
-from nearer.text.shapes import SHAPES
-from nearer.text.token_store import open_store
-from nearer.training.settings import TrainingSettings
 from nearer.training.trainer import Trainer
 from nearer.training.working_copy import WorkingCopy, layers_of
 
-METHOD_SETTINGS = set(SimCSESettings.model_fields)
-
-
-@pytest.fixture
-def make_trainer(tiny_model: Callable[[str], Path], corpus: Path, tmp_path: Path) -> Callable[..., Trainer]:
-    def make(kind: str = "bert", **settings: Any) -> Trainer:
-        own = {name: settings.pop(name) for name in list(settings) if name in METHOD_SETTINGS}
-        data = settings.setdefault("data", "sentences")
-        text = corpus
-        if data == "triplets":
-            lines = corpus.read_text().split("\n")
-            text = tmp_path / "triplets.tsv"
-            text.write_text("".join("\t".join(lines[n : n + 3]) + "\n" for n in range(0, 120)))
-        usual = {"head": True, "pooling": "cls_before_head", "dropout": 0.0, "learning_rate": 1e-4}
-        sizes = {"batch_size": 8, "max_length": 16, "epochs": 9}
-        made = TrainingSettings(method="simcse", model=str(tiny_model(kind)), **{**usual, **sizes, **settings})
-        torch.manual_seed(0)
-        encoder = Encoder.load(made.model, pooling=made.pooling, device="cpu", dropout=made.dropout)
-        if made.head:
-            encoder.add_head(torch.Generator().manual_seed(0))
-        method = SimCSE(SimCSESettings(**own))
-        method.prepare(encoder)
-        store = open_store(Reading(text, SHAPES[data], ReadOptions()), encoder.tokenizer, max_length=made.max_length)
-        return Trainer(encoder, method, store, made)
-
-    return make
-
-
-def losses(trainer: Trainer, steps: int) -> torch.Tensor:
-    try:
-        return torch.stack([trainer.advance().values for _ in range(steps)])
-    finally:
-        trainer.close()
+TakeSteps = Callable[[Trainer, int], torch.Tensor]
 
 
 def pack(trainer: Trainer, dtype: torch.dtype = torch.float32) -> Trainer:
@@ -75,45 +38,64 @@ SHAPES_OF_RUNS = [
 
 
 @pytest.mark.parametrize("settings", [*SHAPES_OF_RUNS, {"kind": "roberta"}, {"kind": "distilbert"}], ids=str)
-def test_packed_steps_are_padded_steps(settings: dict[str, Any], make_trainer: Callable[..., Trainer]) -> None:
+def test_packed_steps_are_padded_steps(
+    settings: dict[str, Any], make_trainer: Callable[..., Trainer], take_steps: TakeSteps
+) -> None:
     packed, padded = pack(make_trainer(**settings)), make_trainer(**settings)
-    found, wanted = losses(packed, 50), losses(padded, 50)
+    found, wanted = take_steps(packed, 50), take_steps(padded, 50)
     torch.testing.assert_close(found[:10], wanted[:10], atol=1e-4, rtol=1e-3)
     torch.testing.assert_close(found[:, 0], wanted[:, 0], atol=2e-2, rtol=1e-2)
 
 
 @pytest.mark.parametrize("settings", SHAPES_OF_RUNS, ids=str)
-def test_in_pieces_as_at_once(settings: dict[str, Any], make_trainer: Callable[..., Trainer]) -> None:
+def test_in_pieces_as_at_once(
+    settings: dict[str, Any], make_trainer: Callable[..., Trainer], take_steps: TakeSteps
+) -> None:
     pieces, whole = make_trainer(**settings, piece=5), make_trainer(**settings)
-    found, wanted = losses(pieces, 50), losses(whole, 50)
+    found, wanted = take_steps(pieces, 50), take_steps(whole, 50)
     torch.testing.assert_close(found[:10], wanted[:10], atol=1e-4, rtol=1e-3)
     torch.testing.assert_close(found[:, 0], wanted[:, 0], atol=2e-2, rtol=1e-2)
 
 
-def test_a_piece_meets_the_same_noise_again(make_trainer: Callable[..., Trainer]) -> None:
+def test_a_piece_meets_the_same_noise_again(make_trainer: Callable[..., Trainer], take_steps: TakeSteps) -> None:
     """One piece as large as the batch: its second pass must have the dropout masks of its first."""
     settings = {"dropout": 0.3, "max_steps": 20}
-    found = losses(make_trainer(**settings, piece=16), 20)
-    torch.testing.assert_close(found, losses(make_trainer(**settings), 20), atol=1e-5, rtol=1e-4)
+    found = take_steps(make_trainer(**settings, piece=16), 20)
+    torch.testing.assert_close(found, take_steps(make_trainer(**settings), 20), atol=1e-5, rtol=1e-4)
 
 
 @pytest.mark.parametrize("settings", [*SHAPES_OF_RUNS, {"kind": "mobilebert"}, {"kind": "mpnet"}], ids=str)
-def test_bfloat16_steps_stay_near_float32_steps(settings: dict[str, Any], make_trainer: Callable[..., Trainer]) -> None:
+def test_bfloat16_steps_stay_near_float32_steps(
+    settings: dict[str, Any], make_trainer: Callable[..., Trainer], take_steps: TakeSteps
+) -> None:
     settings = {**settings, "learning_rate": 2e-5}  # a random model learns by leaps, which rounding sets off
     lower, full = make_trainer(**settings, precision="bf16"), make_trainer(**settings, precision="float32")
-    found, wanted = losses(lower, 50), losses(full, 50)
+    found, wanted = take_steps(lower, 50), take_steps(full, 50)
     torch.testing.assert_close(found[0, 0], wanted[0, 0], atol=0.05, rtol=0.05)
     assert float((found[:, 0] - wanted[:, 0]).abs().mean()) < 0.03
     assert {parameter.dtype for parameter in lower.model.parameters()} == {torch.float32}
 
 
+def _first_gradients(trainer: Trainer, take_steps: TakeSteps) -> list[torch.Tensor]:
+    """Of the second block's three projections, from the optimiser's memory of the first step."""
+    take_steps(trainer, 1)
+    attention = trainer.model["encoder"].backbone.encoder.layer[1].attention.self
+    return [trainer.optimiser.state[getattr(attention, name).weight]["exp_avg"] for name in ("query", "key", "value")]
+
+
 @pytest.mark.parametrize("settings", [{}, {"pooling": "mean"}, {"mlm_weight": 0.5}, {"kind": "roberta"}], ids=str)
 def test_fused_projections_compute_what_three_do(
-    settings: dict[str, Any], make_trainer: Callable[..., Trainer]
+    settings: dict[str, Any], make_trainer: Callable[..., Trainer], take_steps: TakeSteps
 ) -> None:
     fused, padded = pack(make_trainer(**settings), torch.bfloat16), make_trainer(**settings, precision="bf16")
+    first = [_first_gradients(pack(make_trainer(**settings), torch.bfloat16), take_steps)]
+    first.append(_first_gradients(make_trainer(**settings, precision="bf16"), take_steps))
+    for found, wanted in zip(
+        *first, strict=True
+    ):  # small ones, so bfloat16 shows; another's would be off by more than 1
+        assert float((found - wanted).norm() / wanted.norm()) < 0.5
     assert any(isinstance(module, FusedSelfAttention) for module in fused.working.model.modules())
-    found, wanted = losses(fused, 50), losses(padded, 50)
+    found, wanted = take_steps(fused, 50), take_steps(padded, 50)
     assert float((found[:, 0] - wanted[:, 0]).abs().mean()) < 0.03
     before, after = (trainer.model["encoder"].backbone.encoder.layer[1].attention.self for trainer in (padded, fused))
     for name in ("query", "key", "value"):  # all three have moved, and alike

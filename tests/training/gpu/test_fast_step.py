@@ -3,56 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from nearer.encoder import Encoder
-from nearer.methods import SimCSE, SimCSESettings
-from nearer.text.reading import Reading, ReadOptions
-from nearer.text.shapes import SHAPES
-from nearer.text.token_store import open_store
-from nearer.training.settings import TrainingSettings
 from nearer.training.trainer import Trainer
 
-METHOD_SETTINGS = set(SimCSESettings.model_fields)
+TakeSteps = Callable[[Trainer, int], torch.Tensor]
+
 # fewer heads, so that they are wide enough for the kernel
 HEADS = {"bert": {"num_attention_heads": 2}, "roberta": {"num_attention_heads": 2}, "distilbert": {"n_heads": 2}}
 
 
 @pytest.fixture
-def make_trainer(tiny_model: Callable[[str], Path], corpus: Path, tmp_path: Path) -> Callable[..., Trainer]:
-    def make(kind: str = "bert", **settings: Any) -> Trainer:
-        own = {name: settings.pop(name) for name in list(settings) if name in METHOD_SETTINGS}
-        data = settings.setdefault("data", "sentences")
-        text = corpus
-        if data == "triplets":
-            lines = corpus.read_text().split("\n")
-            text = tmp_path / "triplets.tsv"
-            text.write_text("".join("\t".join(lines[n : n + 3]) + "\n" for n in range(0, 120)))
-        usual = {"head": True, "pooling": "cls_before_head", "dropout": 0.0, "learning_rate": 1e-4}
-        sizes = {"batch_size": 8, "max_length": 16, "epochs": 9}
-        made = TrainingSettings(method="simcse", model=str(tiny_model(kind)), **{**usual, **sizes, **settings})
-        torch.manual_seed(0)
-        encoder = Encoder.load(
-            made.model, pooling=made.pooling, device="cuda", dropout=made.dropout, overrides=HEADS.get(kind)
-        )
-        encoder.add_head(torch.Generator().manual_seed(0))
-        method = SimCSE(SimCSESettings(**own))
-        method.prepare(encoder)
-        store = open_store(Reading(text, SHAPES[data], ReadOptions()), encoder.tokenizer, max_length=made.max_length)
-        return Trainer(encoder, method, store, made)
+def make_trainer(make_trainer: Callable[..., Trainer]) -> Callable[..., Trainer]:
+    def on_gpu(kind: str = "bert", **settings: Any) -> Trainer:
+        return make_trainer(kind, device="cuda", overrides=HEADS.get(kind), **settings)
 
-    return make
-
-
-def losses(trainer: Trainer, steps: int) -> torch.Tensor:
-    try:
-        return torch.stack([trainer.advance().values for _ in range(steps)]).cpu()
-    finally:
-        trainer.close()
+    return on_gpu
 
 
 @pytest.mark.parametrize(
@@ -78,12 +47,12 @@ def losses(trainer: Trainer, steps: int) -> torch.Tensor:
     ids=str,
 )
 def test_fifty_steps_have_the_losses_of_plain_steps(
-    settings: dict[str, Any], make_trainer: Callable[..., Trainer]
+    settings: dict[str, Any], make_trainer: Callable[..., Trainer], take_steps: TakeSteps
 ) -> None:
     fast, plain = make_trainer(**settings), make_trainer(**settings, compile=False)
     assert fast.fast
     assert not plain.fast
-    found, wanted = losses(fast, 50), losses(plain, 50)
+    found, wanted = take_steps(fast, 50), take_steps(plain, 50)
     # MPNet makes a tensor of a Python number in each pass
     assert bool(fast.take.graphs) != ("piece" in settings or settings.get("kind") == "mpnet")
     if settings["precision"] == "bf16":
@@ -96,47 +65,57 @@ def test_fifty_steps_have_the_losses_of_plain_steps(
 
 
 @pytest.mark.parametrize("precision", ["float32", "bf16"])
-def test_the_same_seed_gives_the_same_bits_with_dropout(precision: str, make_trainer: Callable[..., Trainer]) -> None:
+def test_the_same_seed_gives_the_same_bits_with_dropout(
+    precision: str, make_trainer: Callable[..., Trainer], take_steps: TakeSteps
+) -> None:
     settings = {"precision": precision, "dropout": 0.1}
-    first, same = losses(make_trainer(**settings), 12), losses(make_trainer(**settings), 12)
-    other = losses(make_trainer(**settings, seed=1), 12)
+    first, same = take_steps(make_trainer(**settings), 12), take_steps(make_trainer(**settings), 12)
+    other = take_steps(make_trainer(**settings, seed=1), 12)
     assert torch.equal(first, same)
     assert not torch.equal(first, other)
 
 
-def test_views_have_noise_of_their_own_and_steps_too(make_trainer: Callable[..., Trainer]) -> None:
+def test_views_have_noise_of_their_own_and_steps_too(
+    make_trainer: Callable[..., Trainer], take_steps: TakeSteps
+) -> None:
     """With a rate of 0 for the weights, losses differ by batch and noise alone."""
     settings = {"precision": "float32", "dropout": 0.3, "learning_rate": 1e-12}
-    noisy = losses(make_trainer(**settings), 4)
-    fixed = losses(make_trainer(**settings, fixed_masks=True), 4)
-    quiet = losses(make_trainer(**{**settings, "dropout": 0.0}), 4)
+    noisy = take_steps(make_trainer(**settings), 4)
+    fixed = take_steps(make_trainer(**settings, fixed_masks=True), 4)
+    quiet = take_steps(make_trainer(**{**settings, "dropout": 0.0}), 4)
     # equal masks for both views: each sentence is its own nearest, as without dropout
     assert float(fixed[:, 0].mean()) < float(noisy[:, 0].mean())
     assert float((fixed[:, 0] - quiet[:, 0]).abs().mean()) < float((noisy[:, 0] - quiet[:, 0]).abs().mean())
 
 
-def test_dropout_of_the_fast_step_is_that_of_the_plain_one_on_average(make_trainer: Callable[..., Trainer]) -> None:
+def test_dropout_of_the_fast_step_is_that_of_the_plain_one_on_average(
+    make_trainer: Callable[..., Trainer], take_steps: TakeSteps
+) -> None:
     settings = {"precision": "float32", "dropout": 0.2, "learning_rate": 1e-12}
-    fast, plain = losses(make_trainer(**settings), 60), losses(make_trainer(**settings, compile=False), 60)
+    fast, plain = take_steps(make_trainer(**settings), 60), take_steps(make_trainer(**settings, compile=False), 60)
     spread = float(plain[:, 0].std()) / 60**0.5
     assert float(fast[:, 0].mean()) == pytest.approx(float(plain[:, 0].mean()), abs=5 * spread)
 
 
-def test_a_model_that_cannot_be_captured_is_trained_all_the_same(make_trainer: Callable[..., Trainer]) -> None:
+def test_a_model_that_cannot_be_captured_is_trained_all_the_same(
+    make_trainer: Callable[..., Trainer], take_steps: TakeSteps
+) -> None:
     trainer = make_trainer("mpnet", dropout=0.1, precision="float32")
-    assert losses(trainer, 5).isfinite().all()
+    assert take_steps(trainer, 5).isfinite().all()
     assert any("not captured" in remark for remark in trainer.remarks())
     # and the next one, in the same process, is captured
     other = make_trainer("bert", dropout=0.1)
-    assert losses(other, 5).isfinite().all()
+    assert take_steps(other, 5).isfinite().all()
     assert other.take.graphs
 
 
-def test_gradients_computed_elsewhere_before_do_not_spoil_a_capture(make_trainer: Callable[..., Trainer]) -> None:
+def test_gradients_computed_elsewhere_before_do_not_spoil_a_capture(
+    make_trainer: Callable[..., Trainer], take_steps: TakeSteps
+) -> None:
     from nearer.training.memory import estimate_memory
 
     trainer = make_trainer("bert", dropout=0.1)
     assert estimate_memory(trainer).fits
-    assert losses(trainer, 60).isfinite().all()  # partial batches in between are plain steps
+    assert take_steps(trainer, 60).isfinite().all()  # partial batches in between are plain steps
     assert trainer.take.capture
     assert trainer.take.graphs
