@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
 from nearer.cli.main import main
+from nearer.encoder import Encoder
 
 
 class Outcome(NamedTuple):
@@ -38,3 +40,28 @@ def nearer(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) 
         return Outcome(int(caught.value.code or 0), captured.out, captured.err)
 
     return run
+
+
+@pytest.fixture
+def model(tiny_model: Callable[[str], Path]) -> Path:
+    """A plain checkpoint: it does not say how it is pooled."""
+    return tiny_model("bert")
+
+
+@pytest.fixture
+def encoder(model: Path) -> Encoder:
+    return Encoder.load(model, pooling="mean", device="cpu")
+
+
+@pytest.fixture
+def pooled(encoder: Encoder, tmp_path: Path) -> Path:
+    """The same model, saved with its pooling."""
+    encoder.save(tmp_path / "pooled")
+    return tmp_path / "pooled"
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    path = tmp_path / "text.txt"
+    path.write_text("the fox\nA man is eating lunch.\nrain\nSomeone has a meal.\n", encoding="utf-8")
+    return path

@@ -90,9 +90,8 @@ def test_fused_projections_compute_what_three_do(
     fused, padded = pack(make_trainer(**settings), torch.bfloat16), make_trainer(**settings, precision="bf16")
     first = [_first_gradients(pack(make_trainer(**settings), torch.bfloat16), take_steps)]
     first.append(_first_gradients(make_trainer(**settings, precision="bf16"), take_steps))
-    for found, wanted in zip(
-        *first, strict=True
-    ):  # small ones, so bfloat16 shows; another's would be off by more than 1
+    for found, wanted in zip(*first, strict=True):
+        # small ones, so bfloat16 shows; those of another projection would be off by more than 1
         assert float((found - wanted).norm() / wanted.norm()) < 0.5
     assert any(isinstance(module, FusedSelfAttention) for module in fused.working.model.modules())
     found, wanted = take_steps(fused, 50), take_steps(padded, 50)

@@ -100,9 +100,8 @@ def bench_encode(wanted: EncodeBench, tell: Callable[[str], None] = lambda messa
         rows: list[Row] = []
         for precision in wanted.precisions:
             tell(f"{precision}: {len(texts):,} texts, file to file")
-            file_row = _file_row(
-                encoder, texts, precision, scratch
-            )  # first: later, memory given back would hide its own
+            # first: later, memory that others gave back would hide its own
+            file_row = _file_row(encoder, texts, precision, scratch)
             encodings = _encodings(wanted, encoder, scratch / "layout", precision, device)
             for size in wanted.sizes:
                 tell(f"{precision}: {size:,} texts")
