@@ -37,7 +37,7 @@ def tokens(encoder: Encoder, texts: Sequence[str]) -> list[list[int]]:
 
 def batch(encoder: Encoder, *fields: Sequence[str], seed: int = 0) -> Batch:
     rows = [[np.array(ids) for ids in tokens(encoder, field)] for field in fields]
-    return Batch(rows, np.arange(len(fields[0])), np.random.default_rng(seed))
+    return Batch(rows, np.arange(len(fields[0])), np.random.default_rng(seed), np.random.default_rng(seed))
 
 
 def method(encoder: Encoder, **settings: Any) -> SimCSE:

@@ -11,7 +11,7 @@ from scipy.stats import rankdata, spearmanr
 from torch import Tensor
 
 from nearer.errors import InputError
-from nearer.teachers import CorpusCovariance, rank_similarities, rank_vectors
+from nearer.teachers import CorpusCovariance, CorpusRanks
 from nearer.teachers.rank_vectors import average_ranks
 
 
@@ -35,7 +35,7 @@ def test_products_are_spearman_s_correlations(repeated: bool) -> None:
     sentences, others, corpus = drawn(6, 8, seed=1), drawn(4, 8, seed=2), drawn(200, 8, seed=3)
     if repeated:  # whole groups of corpus sentences with equal cosines
         corpus = corpus[:40].repeat(5, 1)
-    found = rank_similarities(sentences, others, corpus)
+    found = CorpusRanks(corpus).similarities(sentences, others)
     lists, more = unit(sentences) @ unit(corpus).T, unit(others) @ unit(corpus).T
     if repeated:  # equal rows of a matrix product can differ in the last bit
         lists, more = (np.tile(each[:, :40], (1, 5)) for each in (lists, more))
@@ -45,15 +45,15 @@ def test_products_are_spearman_s_correlations(repeated: bool) -> None:
 
 def test_lengths_do_not_matter_and_vectors_are_unit_and_centred() -> None:
     sentences, corpus = drawn(5, 8, seed=1), drawn(50, 8, seed=2)
-    vectors = rank_vectors(sentences, corpus)
+    vectors = CorpusRanks(corpus).rank_vectors(sentences)
     torch.testing.assert_close(vectors.norm(dim=-1), torch.ones(5))
     torch.testing.assert_close(vectors.sum(dim=-1), torch.zeros(5), atol=1e-5, rtol=0)
-    scaled = rank_vectors(sentences * 7, corpus * torch.rand(50, 1).add(0.5))
+    scaled = CorpusRanks(corpus * torch.rand(50, 1).add(0.5)).rank_vectors(sentences * 7)
     torch.testing.assert_close(scaled, vectors)
 
 
 def test_a_sentence_without_an_order_is_zero() -> None:
-    assert not rank_vectors(torch.zeros(1, 4), drawn(9, 4, seed=1)).any()
+    assert not CorpusRanks(drawn(9, 4, seed=1)).rank_vectors(torch.zeros(1, 4)).any()
 
 
 def test_the_approximation_is_near_for_normal_lists() -> None:
@@ -61,13 +61,13 @@ def test_the_approximation_is_near_for_normal_lists() -> None:
     corpus = drawn(5000, 64, seed=1) @ drawn(64, 64, seed=2) + 2 * drawn(1, 64, seed=3)
     sentences = drawn(12, 64, seed=4)
     near = CorpusCovariance(corpus).similarities(sentences, sentences)
-    exact = rank_similarities(sentences, sentences, corpus)
+    exact = CorpusRanks(corpus).similarities(sentences, sentences)
     assert float((near - exact).abs().max()) < 0.03
     torch.testing.assert_close(near.diagonal(), torch.ones(12), atol=1e-3, rtol=0)
 
 
 def test_a_corpus_of_one_is_refused() -> None:
     with pytest.raises(InputError, match=r"corpus: .* at least 2"):
-        rank_vectors(drawn(2, 4, seed=1), drawn(1, 4, seed=2))
+        CorpusRanks(drawn(1, 4, seed=2))
     with pytest.raises(InputError, match=r"corpus: .* at least 2"):
         CorpusCovariance(drawn(1, 4, seed=2))

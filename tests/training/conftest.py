@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from nearer.encoder import Encoder
-from nearer.methods import SimCSE, SimCSESettings
+from nearer.methods import METHODS
 from nearer.text.reading import Reading, ReadOptions
 from nearer.text.shapes import SHAPES
 from nearer.text.token_store import open_store
@@ -63,12 +63,20 @@ def corpus(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def make_trainer(tiny_model: Callable[[str], Path], corpus: Path, tmp_path: Path) -> Callable[..., Trainer]:
-    """A trainer on a tiny model, by settings of the loop and of SimCSE; slow to learn, so that rounding stays small."""
+    """A trainer on a tiny model, by settings of loop and method; slow to learn, so that rounding stays small."""
 
     def make(
-        kind: str = "bert", *, device: str = "cpu", overrides: dict[str, Any] | None = None, **settings: Any
+        kind: str = "bert",
+        *,
+        device: str = "cpu",
+        overrides: dict[str, Any] | None = None,
+        method: str = "simcse",
+        **settings: Any,
     ) -> Trainer:
-        own = {name: settings.pop(name) for name in list(settings) if name in SimCSESettings.model_fields}
+        method_class, method_settings = METHODS[method]
+        own = {name: settings.pop(name) for name in list(settings) if name in method_settings.model_fields}
+        if "teachers" in own:  # kinds of tiny models
+            own["teachers"] = [{"model": str(tiny_model(name)), "pooling": "mean"} for name in own["teachers"]]
         data = settings.setdefault("data", "sentences")
         text = corpus
         if data == "triplets":
@@ -77,17 +85,18 @@ def make_trainer(tiny_model: Callable[[str], Path], corpus: Path, tmp_path: Path
             text.write_text("".join("\t".join(lines[n : n + 3]) + "\n" for n in range(0, 120)))
         usual = {"head": True, "pooling": "cls_before_head", "dropout": 0.0, "learning_rate": 3e-5}
         sizes = {"batch_size": 8, "max_length": 16, "epochs": 9}
-        made = TrainingSettings(method="simcse", model=str(tiny_model(kind)), **{**usual, **sizes, **settings})
+        made = TrainingSettings(method=method, model=str(tiny_model(kind)), **{**usual, **sizes, **settings})
         torch.manual_seed(0)
         encoder = Encoder.load(
             made.model, pooling=made.pooling, device=device, dropout=made.dropout, overrides=overrides
         )
         if made.head:
             encoder.add_head(torch.Generator().manual_seed(0))
-        method = SimCSE(SimCSESettings(**own))
-        method.prepare(encoder)
-        store = open_store(Reading(text, SHAPES[data], ReadOptions()), encoder.tokenizer, max_length=made.max_length)
-        return Trainer(encoder, method, store, made)
+        taught = method_class(method_settings(**own))
+        reading: Reading[Any] = Reading(text, SHAPES[data], ReadOptions())
+        taught.prepare(encoder, reading)
+        store = open_store(reading, encoder.tokenizer, max_length=made.max_length)
+        return Trainer(encoder, taught, store, made)
 
     return make
 

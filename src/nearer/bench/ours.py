@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from nearer.encoder import Encoder
-from nearer.methods import SimCSE, SimCSESettings
+from nearer.methods import METHODS, Method
 from nearer.text.reading import Reading, ReadOptions
 from nearer.text.shapes import SHAPES
 from nearer.text.token_store import open_store
@@ -16,7 +18,7 @@ from nearer.training.trainer import Trainer
 
 
 class Steps:
-    """Optimiser steps of unsupervised SimCSE; `advance` returns before a GPU has done its work."""
+    """Optimiser steps of a method; `advance` returns before a GPU has done its work."""
 
     def __init__(self, trainer: Trainer) -> None:
         self._trainer = trainer
@@ -46,10 +48,13 @@ def training_steps(
     precision: str = "auto",
     piece: int | None = None,
     device: str | None = None,
+    method: str = "simcse",
+    method_settings: Mapping[str, Any] | None = None,
 ) -> Steps:
+    """Of unsupervised SimCSE, or of another method that learns from sentences."""
     settings = TrainingSettings.model_validate(
         {
-            "method": "simcse",
+            "method": method,
             "model": str(encoder_folder),
             "pooling": "cls_before_head",
             "head": True,
@@ -63,8 +68,9 @@ def training_steps(
     )
     encoder = Encoder.load(encoder_folder, pooling=settings.pooling, device=device)
     encoder.add_head(torch.Generator().manual_seed(0))
-    method = SimCSE(SimCSESettings.model_validate({}))
-    method.prepare(encoder)
+    method_class, method_settings_class = METHODS[method]
+    made: Method = method_class(method_settings_class.model_validate(dict(method_settings or {})))
     reading: Reading[str] = Reading(corpus_path, SHAPES["sentences"], ReadOptions())
+    made.prepare(encoder, reading)
     store = open_store(reading, encoder.tokenizer, max_length=max_length)
-    return Steps(Trainer(encoder, method, store, settings))
+    return Steps(Trainer(encoder, made, store, settings))

@@ -30,7 +30,8 @@ class StepBench:
     """What all rows share. `corpus` is the file of `sentences`, `lengths` their tokens, not cut.
 
     folder: a plain checkpoint; layout: the same model in the layout of sentence-transformers. sizes: of its layers,
-    where they can be counted. warm_up: steps taken before any is timed.
+    where they can be counted. warm_up: steps taken before any is timed. ranked: measure the ranking methods too,
+    RankEncoder with so many corpus sentences.
     """
 
     folder: Path
@@ -44,6 +45,7 @@ class StepBench:
     device: torch.device
     peers: bool
     scratch: Path
+    ranked: int | None = None
 
     def competitors(self, batch: int, max_length: int) -> dict[str, Callable[[], Steps]]:
         """By name, what starts each of them."""
@@ -59,7 +61,23 @@ class StepBench:
         ways = {PLAIN: False, OURS: True} if self.device.type == "cuda" else {OURS: False}
         for name, compiled in ways.items():
             found[name] = partial(our_steps, self.folder, self.corpus, compile=compiled, **shared)
+        for name, method in self.ranking_methods().items():
+            found[name] = partial(found[OURS], **method)
         return found
+
+    def ranking_methods(self) -> dict[str, dict[str, Any]]:
+        """By name: methods with teachers, whose vectors of all sentences are made before the first step."""
+        if self.ranked is None:
+            return {}
+        teachers = [{"model": str(self.folder), "pooling": pooling} for pooling in ("cls", "mean")]
+        two, one = {"teachers": teachers}, {"teachers": teachers[:1], "corpus_size": self.ranked}
+        corpus = f"{self.ranked:,} sentences"
+        return {
+            f"{OURS}, RankCSE by ListNet, 2 teachers": _method("rankcse", **two),
+            f"{OURS}, RankCSE by ListMLE, 2 teachers": _method("rankcse", ranking="list_mle", **two),
+            f"{OURS}, RankEncoder, {corpus}": _method("rankencoder", **one),
+            f"{OURS}, RankEncoder, {corpus}, approximate": _method("rankencoder", approximate=True, **one),
+        }
 
     def precision(self, name: str) -> str:
         """In which a competitor computes."""
@@ -68,11 +86,15 @@ class StepBench:
         return {PAPERS: "fp16", peer_name(): peer_precision(self.device)}.get(name, "bf16")
 
 
-def our_steps(folder: Path, corpus: Path, *, batch_size: int, max_length: int, compile: bool) -> Steps:
+def _method(name: str, **settings: Any) -> dict[str, Any]:
+    return {"method": name, "method_settings": settings}
+
+
+def our_steps(folder: Path, corpus: Path, *, batch_size: int, max_length: int, compile: bool, **method: Any) -> Steps:
     from nearer.bench.ours import training_steps
 
     steps: Steps = training_steps(
-        folder, corpus, batch_size=batch_size, max_length=max_length, compile=compile, precision="auto"
+        folder, corpus, batch_size=batch_size, max_length=max_length, compile=compile, precision="auto", **method
     )
     return steps
 
@@ -80,12 +102,24 @@ def our_steps(folder: Path, corpus: Path, *, batch_size: int, max_length: int, c
 def step_rows(bench: StepBench, batch: int, max_length: int, rate: float, tell: Callable[[str], None]) -> list[Row]:
     """All competitors at one batch size, with the floor that the arithmetic sets at `rate` operations a second."""
     case = Row(SUBJECT, "", batch=batch, max_length=max_length)
-    rows = _measured(bench, case, bench.competitors(batch, max_length), tell)
+    rows = _beside_simcse(_measured(bench, case, bench.competitors(batch, max_length), tell), bench)
     release(bench.device)
     if bench.sizes is not None:
         seconds = floor_seconds(bench.sizes, np.minimum(bench.lengths, max_length), batch, rate)
         rows.append(replace(case, what=FLOOR, seconds=seconds, note="no padding, at the matrix rate"))
     return compared(rows, [PAPERS, peer_name()])
+
+
+def _beside_simcse(rows: list[Row], bench: StepBench) -> list[Row]:
+    """Rows of the ranking methods say what their step costs beside ours of SimCSE."""
+    usual = next((row.seconds for row in rows if row.what == OURS), None)
+    names = bench.ranking_methods()
+    return [
+        replace(row, note=f"{row.note}, {row.seconds / usual:.2f} × a step of SimCSE")
+        if row.what in names and usual and row.seconds
+        else row
+        for row in rows
+    ]
 
 
 def _measured(

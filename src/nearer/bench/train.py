@@ -33,7 +33,8 @@ EPOCH_SIZES = (1_000, 10_000, 100_000, 1_000_000)
 class TrainBench:
     """What to measure; None stands for what suits the device.
 
-    epoch: whole runs too, over `sizes` sentences (None: the usual numbers as far as the text goes).
+    epoch: whole runs too, over `sizes` sentences (None: the usual numbers as far as the text goes). ranking: steps of
+    RankCSE and RankEncoder too, the latter with `ranked` corpus sentences.
     """
 
     batches: Sequence[int] | None = None
@@ -47,6 +48,8 @@ class TrainBench:
     sizes: Sequence[int] | None = None
     profile: bool = False
     peers: bool = True
+    ranking: bool = False
+    ranked: int | None = None
 
     def check(self) -> None:
         if self.model is not None and self.shape is not None:
@@ -66,6 +69,7 @@ class TrainBench:
             batches=self.batches or ((64, 128, 512) if gpu else (64,)),
             steps=self.steps or (100 if gpu else 5),
             shape=None if self.model else self.shape or ("base" if gpu else "tiny"),
+            ranked=(self.ranked or (100_000 if gpu else 1_000)) if self.ranking else None,
         )
 
 
@@ -83,7 +87,7 @@ def bench_train(
     usual = EPOCH_SIZES if device.type == "cuda" else EPOCH_SIZES[:1]
     sizes = (wanted.sizes or usual) if wanted.epoch else ()
     warm_up = 30 if device.type == "cuda" else 1  # enough to meet each length that a step is compiled for
-    for_steps = max(wanted.batches) * (warm_up + wanted.steps + PROFILED_STEPS)
+    for_steps = max(max(wanted.batches) * (warm_up + wanted.steps + PROFILED_STEPS), wanted.ranked or 0)
     with TemporaryDirectory(prefix="nearer-bench-", ignore_cleanup_errors=True) as name, own_cache(Path(name, "cache")):
         scratch = Path(name)
         folder, model = model_or_shape(wanted.model, wanted.shape, scratch / "model")
@@ -93,6 +97,8 @@ def bench_train(
         text.check_enough(max(wanted.batches), "--batch")
         if wanted.sizes and wanted.epoch:
             text.check_enough(max(sizes), "--sizes")
+        if wanted.ranked:
+            text.check_enough(wanted.ranked, "--ranked")
         sample = text.sentences[:for_steps]
         bench = StepBench(
             folder=folder,
@@ -106,6 +112,7 @@ def bench_train(
             device=device,
             peers=wanted.peers,
             scratch=scratch,
+            ranked=wanted.ranked,
         )
         tell("the machine's limits")
         limits = measure_ceilings(device)

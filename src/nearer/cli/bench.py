@@ -39,6 +39,10 @@ def train(
         str | None, typer.Option(help="Sentences of the epochs, such as 1k,10k,1m. Default: what there is.")
     ] = None,
     profile: Annotated[bool, typer.Option("--profile", help="Show where the time of our step goes.")] = False,
+    ranking: Annotated[bool, typer.Option("--ranking", help="Steps of RankCSE and RankEncoder too.")] = False,
+    ranked: Annotated[
+        str | None, typer.Option(help="Corpus sentences of RankEncoder, such as 100k. Default: by the device.")
+    ] = None,
     peers: Peers = True,
     device: options.Device = None,
     json_file: Json = None,
@@ -61,6 +65,8 @@ def train(
         sizes=None if sizes is None else counts(sizes, "--sizes"),
         profile=profile,
         peers=peers,
+        ranking=ranking or ranked is not None,
+        ranked=None if ranked is None else counts(ranked, "--ranked")[0],
     )
 
     def keep(report: Report) -> None:

@@ -10,7 +10,7 @@ import typer
 
 from nearer.cli import options
 from nearer.cli.output import one_line, say, show_report, show_table
-from nearer.errors import InputError
+from nearer.errors import InputError, SettingError
 from nearer.text.reading import MAX_CHARACTERS
 
 
@@ -43,15 +43,18 @@ def evaluate(
     json_file: Annotated[
         Path | None, typer.Option("--json", help="Write scores and protocol; '-' prints them.")
     ] = None,
+    inference_weight: Annotated[
+        float | None, typer.Option(min=0, max=1, help="Of a RankEncoder: λ_inf instead of its own.")
+    ] = None,
     precision: options.Precision = options.PrecisionName.float32,
     batch_size: options.BatchSize = None,
     device: options.Device = None,
     trust_remote_code: options.RemoteCode = False,
 ) -> None:
     """Score a model on STS tasks, or on any file with two sentences and a score."""
-    from nearer.encoder import Encoder
     from nearer.evaluation import evaluate as run
     from nearer.evaluation import load_tasks
+    from nearer.teachers import RankEncoder, load_model
 
     # the paths first: a wrong one should not cost the loading of a model
     if json_file is not None and not json_file.parent.is_dir():
@@ -60,7 +63,7 @@ def evaluate(
     for task in loaded:
         if task.report:
             show_report(task.report)
-    encoder = Encoder.load(
+    encoder = load_model(
         model,
         pooling=pooling,
         max_length=max_length,
@@ -70,6 +73,10 @@ def evaluate(
         trust_remote_code=trust_remote_code,
     )
     encoder.precision = precision.value
+    if inference_weight is not None:
+        if not isinstance(encoder, RankEncoder):
+            raise SettingError(f"--inference-weight: {model} is not a RankEncoder (`nearer rank-encoder` makes one).")
+        encoder.inference_weight = inference_weight
     results = run(
         encoder,
         loaded,
@@ -158,10 +165,10 @@ def similarity(
     device: options.Device = None,
     trust_remote_code: options.RemoteCode = False,
 ) -> None:
-    """Print the cosine similarity of two sentences."""
-    from nearer.encoder import Encoder
+    """Print the similarity of two sentences: their cosine, or what a RankEncoder makes of it."""
+    from nearer.teachers import load_model
 
-    encoder = Encoder.load(
+    encoder = load_model(
         model,
         pooling=pooling,
         max_length=max_length,
@@ -191,14 +198,14 @@ def rank(
     trust_remote_code: options.RemoteCode = False,
 ) -> None:
     """Rank the sentences of a file by nearness to a query: similarity, line and sentence, tab-separated."""
-    from nearer.encoder import Encoder
+    from nearer.teachers import load_model
     from nearer.text import read_sentences
 
     reading = read_sentences(file, **options.read_options(columns, encoding, max_characters))
     located = list(reading.located())
     show_report(reading.report)
     reading.report.check_kept(told=True)
-    encoder = Encoder.load(
+    encoder = load_model(
         model,
         pooling=pooling,
         max_length=max_length,

@@ -20,6 +20,9 @@ def train(
         str | None, typer.Option(help="Text to learn from: txt, csv, tsv, jsonl, parquet, hf:NAME.")
     ] = None,
     model: Annotated[str | None, typer.Option(help="Start from this model instead of the recipe's.")] = None,
+    teacher: Annotated[
+        list[str] | None, typer.Option(help="Learn from this model's rankings (RankCSE, RankEncoder); may be repeated.")
+    ] = None,
     data: Annotated[Path | None, typer.Option(help="Folder of the STS sets, for dev and test scores.")] = None,
     out: Annotated[Path | None, typer.Option(help="Run folder. Default: runs/RECIPE-seedN.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="The one seed of the run.")] = None,
@@ -36,7 +39,7 @@ def train(
     from nearer import training
 
     if resume_run is not None:
-        if recipe or corpus or model or settings or seeds:
+        if recipe or corpus or model or teacher or settings or seeds:
             raise SettingError("--resume: goes on with the run's own recipe, corpus and settings; give none of them.")
         _show(training.resume(resume_run, progress=True))
         return
@@ -53,6 +56,7 @@ def train(
         "recipe": recipe,
         "corpus": corpus,
         "model": model,
+        "teachers": teacher,
         "data": data,
         "columns": None if columns is None else [column.strip() for column in columns.split(",")],
         "settings": overrides,

@@ -56,8 +56,8 @@ def run_demo(
     )
     encoders = {
         "wiki-mini, untrained": base,
-        "SimCSE, dropout views": views.load(),
-        "SimCSE, summary and body": pairs.load(),
+        "SimCSE, dropout views": Encoder.load(views.model),
+        "SimCSE, summary and body": Encoder.load(pairs.model),
     }
     show(_scores(encoders, text, progress))
     show(searches_table(compare_searches(base, encoders["SimCSE, summary and body"], text.summaries)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, overload
 
@@ -44,6 +44,7 @@ class Encoder(nn.Module):
     """
 
     precision = "float32"
+    scoring = "cosine"
     _lowered: LoweredBackbones
 
     def __init__(
@@ -103,7 +104,7 @@ class Encoder(nn.Module):
         )
         encoder = cls(**parts, name=str(name), source=folder)
         encoder.eval()
-        return encoder.to(_device(device))
+        return encoder.to(chosen_device(device))
 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
         """Write the encoder as it is at inference, in the layout of sentence-transformers.
@@ -233,16 +234,7 @@ class Encoder(nn.Module):
 
     def rank(self, query: str, candidates: Sequence[str], *, top: int | None = None) -> list[Ranked]:
         """The candidates by falling similarity to the query; equal ones keep their order."""
-        if top is not None and top < 1:
-            raise SettingError(f"top: {top} is below 1.")
-        if not candidates:
-            return []
-        # equal candidates share one score: equal rows of a matrix product can differ in the last bit
-        unique = {candidate: place for place, candidate in enumerate(dict.fromkeys(candidates))}
-        matrix = np.asarray(self.similarity(query, list(unique)))
-        scores = matrix[0, [unique[candidate] for candidate in candidates]]
-        order = np.argsort(-scores, kind="stable")[:top]
-        return [Ranked(int(place), float(scores[place]), candidates[place]) for place in order]
+        return rank_by(self.similarity, query, candidates, top)
 
     @property
     def keeps_head(self) -> bool:
@@ -282,13 +274,30 @@ class Encoder(nn.Module):
         return next(self.backbone.parameters()).device
 
 
+def rank_by(
+    similarity: Callable[[str, list[str]], Any], query: str, candidates: Sequence[str], top: int | None
+) -> list[Ranked]:
+    """Candidates by falling similarity to the query; equal ones keep their order."""
+    if top is not None and top < 1:
+        raise SettingError(f"top: {top} is below 1.")
+    if not candidates:
+        return []
+    # equal candidates share one score: equal rows of a matrix product can differ in the last bit
+    unique = {candidate: place for place, candidate in enumerate(dict.fromkeys(candidates))}
+    matrix = np.asarray(similarity(query, list(unique)))
+    scores = matrix[0, [unique[candidate] for candidate in candidates]]
+    order = np.argsort(-scores, kind="stable")[:top]
+    return [Ranked(int(place), float(scores[place]), candidates[place]) for place in order]
+
+
 def unit_rows(vectors: NDArray[Any]) -> NDArray[Any]:
     """Rows of length 1; a row of zeros stays one."""
     lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
     return vectors / np.where(lengths == 0, 1, lengths)
 
 
-def _device(device: str | torch.device | None) -> torch.device:
+def chosen_device(device: str | torch.device | None) -> torch.device:
+    """The device of this name, if it can be used; None stands for a GPU if there is one."""
     if device is None:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:

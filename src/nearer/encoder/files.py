@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,6 +18,7 @@ from nearer.encoder.vector_file import GrowingFile
 from nearer.encoder.workers import encode_in_workers
 from nearer.errors import InputError, SettingError
 from nearer.progress import Advance, progress_bar
+from nearer.text.chunks import chunks
 from nearer.text.faults import ReadReport
 from nearer.text.reading import Reading
 from nearer.versions import library_versions
@@ -142,8 +142,7 @@ def check_output(out: str | Path, *, overwrite: bool) -> Path:
 
 def _windows(reading: Reading[str], size: int, lines: GrowingFile) -> Iterator[list[str]]:
     """The sentences in lists of `size`; the lines they come from are noted on the way."""
-    located = reading.located()
-    while window := list(islice(located, size)):
+    for window in chunks(reading.located(), size):
         lines.append(np.array([line for line, _ in window], dtype=np.int64))
         yield [sentence for _, sentence in window]
 

@@ -7,7 +7,7 @@ text normalisation, and where the model comes from. A folder without it is any s
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -81,8 +81,13 @@ def load_parts(
     }
 
 
-def save_parts(encoder: Encoder, folder: Path, *, overwrite: bool) -> None:
-    """Write the whole folder beside its place, then move it there: a reader never meets half a model."""
+def save_parts(
+    encoder: Encoder, folder: Path, *, overwrite: bool, add: Callable[[Path], None] = lambda folder: None
+) -> None:
+    """Write the whole folder beside its place, then move it there: a reader never meets half a model.
+
+    add: writes what else belongs into the folder.
+    """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())) and not overwrite:
         raise ModelError(f"{folder}: is there already; choose another folder or ask for overwriting.")
     try:
@@ -91,6 +96,7 @@ def save_parts(encoder: Encoder, folder: Path, *, overwrite: bool) -> None:
             built = Path(temporary) / "model"
             built.mkdir()
             _write(encoder, built)
+            add(built)
             if folder.exists():
                 folder.rename(Path(temporary) / "replaced")
             built.rename(folder)

@@ -27,8 +27,11 @@ CORRELATIONS = ("spearman", "pearson")
 class Scorer(Protocol):
     """What evaluation asks of a model: vectors of sentences, and a similarity of paired rows."""
 
-    name: str
-    settings: EncoderSettings
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def settings(self) -> EncoderSettings: ...
 
     def encode(self, sentences: Sequence[str], *, batch_size: int | None, progress: bool) -> NDArray[np.float32]: ...
 
@@ -160,7 +163,7 @@ def _protocol(encoder: Scorer, aggregation: str, correlation: str) -> dict[str, 
     return {
         "correlation": correlation,
         "aggregation": aggregation,
-        "similarity": "cosine",
+        "similarity": getattr(encoder, "scoring", "cosine"),
         "pooling": settings.pooling,
         "head": getattr(encoder, "head", None) is not None and settings.pooling != "cls_before_head",
         "max_length": settings.max_length,

@@ -1,8 +1,32 @@
 """The papers' methods, one file each, wiring the parts below them. They know nothing of the loop's mechanics."""
 
+from collections.abc import Callable
+from typing import Any
+
+from pydantic import BaseModel
+
 from nearer.methods.contract import Batch, Inputs, Losses, Method, View
+from nearer.methods.rankcse import RankCSE, RankCSESettings
+from nearer.methods.rankencoder import RankEncoderSettings, RankEncoderTraining
 from nearer.methods.simcse import SimCSE, SimCSESettings
 
-METHODS = {"simcse": (SimCSE, SimCSESettings)}
+METHODS: dict[str, tuple[Callable[[Any], Method], type[BaseModel]]] = {
+    "simcse": (SimCSE, SimCSESettings),
+    "rankcse": (RankCSE, RankCSESettings),
+    "rankencoder": (RankEncoderTraining, RankEncoderSettings),
+}
 
-__all__ = ["METHODS", "Batch", "Inputs", "Losses", "Method", "SimCSE", "SimCSESettings", "View"]
+__all__ = [
+    "METHODS",
+    "Batch",
+    "Inputs",
+    "Losses",
+    "Method",
+    "RankCSE",
+    "RankCSESettings",
+    "RankEncoderSettings",
+    "RankEncoderTraining",
+    "SimCSE",
+    "SimCSESettings",
+    "View",
+]

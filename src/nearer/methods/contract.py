@@ -5,8 +5,10 @@ How they are encoded (padded or packed, compiled, captured, in pieces, on severa
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from nearer.encoder import Encoder
+from nearer.text.reading import Reading
 
 Ids = NDArray[np.int64]
 
@@ -23,12 +26,14 @@ class Batch:
     """One process' part of a batch.
 
     fields: the token ids of its records, by field (a sentence has one, a pair two, a triplet three) and row;
-    records: the places of the whole batch's records in the corpus; random: draws for this step and process alone.
+    records: the places of the whole batch's records in the corpus; random: draws for this step and process alone;
+    common_random: draws for this step that are the same in all processes.
     """
 
     fields: Sequence[Sequence[Ids]]
     records: NDArray[np.int64]
     random: np.random.Generator
+    common_random: np.random.Generator
 
 
 @dataclass(frozen=True)
@@ -71,18 +76,31 @@ class Losses:
     parts: dict[str, Tensor] = field(default_factory=dict)
 
 
-class Method(Protocol):
+class Saveable(Protocol):
+    """What a run ends with: an encoder, or something around one."""
+
+    def save(self, folder: str | Path) -> None: ...
+
+
+class Method(ABC):
     """A method's settings become an object of this kind; the loop knows nothing else of it."""
 
-    def prepare(self, encoder: Encoder) -> list[str]:
-        """Make ready what the method needs besides the encoder; returns remarks for the user."""
+    def prepare(self, encoder: Encoder, reading: Reading[Any], *, progress: bool = False) -> list[str]:
+        """Make ready what the method needs besides the encoder; returns remarks for the user.
+
+        reading: the training text, whose record n is the batches' record n.
+        """
+        return []
 
     def modules(self) -> nn.ModuleDict:
         """What is trained and checkpointed besides the encoder."""
+        return nn.ModuleDict()
 
+    @abstractmethod
     def inputs(self, batch: Batch) -> Inputs:
         """On the host, in a thread of its own, ahead of the step: no tensors here."""
 
+    @abstractmethod
     def loss(self, vectors: Sequence[Tensor], given: Mapping[str, Tensor]) -> Losses:
         """From the vectors of each view (whole batch, dimension). Tensors alone: it is replayed without Python."""
 
@@ -92,6 +110,16 @@ class Method(Protocol):
         modules: those of the method, as they are trained; words: the backbone's word embeddings; states (tokens,
         width); targets (tokens,), −100 where there is nothing to predict.
         """
+        raise NotImplementedError
 
+    def identity(self) -> dict[str, str]:
+        """By name, digests of what the method learns from besides the corpus: a run goes on only with the same."""
+        return {}
+
+    def finished(self, encoder: Encoder, *, progress: bool = False) -> Saveable:
+        """What is saved at the end of a run: the trained encoder, or what is used for inference around it."""
+        return encoder
+
+    @abstractmethod
     def describe(self) -> dict[str, Any]:
         """What a saved model should say about how it was trained."""

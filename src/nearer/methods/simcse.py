@@ -17,9 +17,10 @@ from torch import Tensor, nn
 from nearer.encoder import Encoder
 from nearer.encoder.language_head import LanguageHead, language_head
 from nearer.errors import InputError
-from nearer.methods.contract import Batch, Ids, Inputs, Losses, MaskedTokens, View
+from nearer.methods.contract import Batch, Ids, Inputs, Losses, MaskedTokens, Method, View
 from nearer.objectives import info_nce, masked_language
 from nearer.text.masking import Masker
+from nearer.text.reading import Reading
 from nearer.text.words import Augmenter
 
 
@@ -39,7 +40,7 @@ class SimCSESettings(BaseModel):
     augmentation_rate: float = Field(0.1, ge=0, lt=1, description="share of words that crop or word_deletion removes")
 
 
-class SimCSE:
+class SimCSE(Method):
     """The method as the loop sees it."""
 
     def __init__(self, settings: SimCSESettings) -> None:
@@ -47,7 +48,7 @@ class SimCSE:
         self.second: Encoder | None = None
         self.language_head: LanguageHead | None = None
 
-    def prepare(self, encoder: Encoder) -> list[str]:
+    def prepare(self, encoder: Encoder, reading: Reading[Any] | None = None, *, progress: bool = False) -> list[str]:
         settings, remarks = self.settings, []
         self.augmenter = Augmenter(settings.augmentation, settings.augmentation_rate, encoder.tokenizer)
         if settings.two_encoders:

@@ -29,7 +29,7 @@ def score_lists(name: str, scores: Tensor, *, keep_diagonal: bool = True) -> Ten
     return scores.flatten()[1:].view(rows - 1, rows + 1)[:, :-1].reshape(rows, rows - 1)
 
 
-def check_alike(student: Tensor, teacher: Tensor) -> None:
+def check_alike(student: Tensor, teacher: Tensor, *, name: str = "teacher_scores") -> None:
     if student.shape != teacher.shape:
         shapes = f"{tuple(student.shape)} and {tuple(teacher.shape)}"
-        raise InputError(f"teacher_scores: must have the shape of student_scores; {shapes} given.")
+        raise InputError(f"{name}: must have the shape of student_scores; {shapes} given.")

@@ -1,5 +1,18 @@
 """Where ranking knowledge comes from. Knows encoders and their vectors, nothing of objectives or the loop."""
 
-from nearer.teachers.rank_vectors import CorpusCovariance, rank_similarities, rank_vectors
+from nearer.teachers.rank_encoder import RankEncoder, load_model
+from nearer.teachers.rank_vectors import CorpusCovariance, CorpusRanks
+from nearer.teachers.teacher import Teacher, TeacherList, Teachers, TeacherSettings
+from nearer.teachers.vector_store import VectorStore
 
-__all__ = ["CorpusCovariance", "rank_similarities", "rank_vectors"]
+__all__ = [
+    "CorpusCovariance",
+    "CorpusRanks",
+    "RankEncoder",
+    "Teacher",
+    "TeacherList",
+    "TeacherSettings",
+    "Teachers",
+    "VectorStore",
+    "load_model",
+]

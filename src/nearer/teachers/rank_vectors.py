@@ -7,6 +7,8 @@ correlation of their similarity lists.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -14,23 +16,79 @@ from torch.nn.functional import normalize
 
 from nearer.errors import InputError
 
+# Entries of all lists that are ranked at a time: bounds the memory. And rows: fewer than 128 long ones are sorted one
+# by one on a GPU, which takes two thirds of the time of sorting more of them together.
+ENTRIES_AT_ONCE = 2**24
+ROWS_AT_ONCE = 64
 
-def rank_vectors(vectors: Tensor, corpus: Tensor) -> Tensor:
-    """Rank vectors (sentences, corpus size) of `vectors` (sentences, dimension), float32, centred and of length 1.
 
-    Ranks are of the cosines to all rows of `corpus` (corpus size, dimension); equal cosines share their mean rank. A
-    sentence that sees all of the corpus alike has no order, and its rank vector is zero.
+class RankSimilarity(Protocol):
+    """How alike sentences rank a corpus, from their vectors."""
+
+    def similarities(self, first: Tensor, second: Tensor) -> Tensor:
+        """All pairs (first, second)."""
+
+    def pairs(self, first: Tensor, second: Tensor) -> Tensor:
+        """Each row of `first` with the same row of `second`."""
+
+
+class CorpusRanks:
+    """Exactly: by ranking the whole corpus for each sentence."""
+
+    def __init__(self, corpus: Tensor) -> None:
+        """corpus: vectors (corpus size, dimension)."""
+        self.corpus = _unit(_checked(corpus))
+
+    def rank_vectors(self, vectors: Tensor) -> Tensor:
+        """Rank vectors (sentences, corpus size) of `vectors` (sentences, dimension), float32, centred, of length 1.
+
+        Ranks are of the cosines to all sentences of the corpus; equal cosines share their mean rank. A sentence that
+        sees all of the corpus alike has no order, and its rank vector is zero.
+        """
+        found = torch.empty(len(vectors), len(self.corpus), device=vectors.device)
+        for rows in self._chunks(len(vectors)):
+            lists = _unit(vectors[rows]) @ self.corpus.T
+            found[rows] = normalize(average_ranks(lists) - (len(self.corpus) - 1) / 2, dim=-1)
+        return found
+
+    def similarities(self, first: Tensor, second: Tensor) -> Tensor:
+        ranks = self.rank_vectors(first)
+        return ranks @ (ranks if second is first else self.rank_vectors(second)).T
+
+    def pairs(self, first: Tensor, second: Tensor) -> Tensor:
+        found = torch.empty(len(first), device=first.device)
+        for rows in self._chunks(len(first)):
+            found[rows] = (self.rank_vectors(first[rows]) * self.rank_vectors(second[rows])).sum(dim=-1)
+        return found
+
+    def _chunks(self, rows: int) -> Iterator[slice]:
+        size = max(1, min(ROWS_AT_ONCE, ENTRIES_AT_ONCE // len(self.corpus)))
+        return (slice(start, start + size) for start in range(0, rows, size))
+
+
+class CorpusCovariance:
+    """Approximately: from the corpus' covariance (dimension, dimension), whatever its size.
+
+    A similarity list is V·e, so Pearson's correlation of two lists is a quadratic form in the covariance of V. For
+    lists that are nearly normal Spearman's follows from it: ρ = 6/π · asin(r/2).
     """
-    if len(corpus) < 2:
-        raise InputError(f"corpus: a ranking needs at least 2 sentences, {len(corpus)} given.")
-    lists = normalize(vectors.float(), dim=-1) @ normalize(corpus.float(), dim=-1).T  # (sentences, corpus size)
-    centred = average_ranks(lists) - (len(corpus) - 1) / 2
-    return normalize(centred, dim=-1)
 
+    def __init__(self, corpus: Tensor) -> None:
+        self.covariance = torch.cov(_unit(_checked(corpus)).T, correction=0)
 
-def rank_similarities(first: Tensor, second: Tensor, corpus: Tensor) -> Tensor:
-    """Spearman's correlations (first, second) of the similarity lists, exactly."""
-    return rank_vectors(first, corpus) @ rank_vectors(second, corpus).T
+    def similarities(self, first: Tensor, second: Tensor) -> Tensor:
+        one, two = _unit(first), _unit(second)
+        left = one @ self.covariance
+        spreads = self._spread(one)[:, None] * self._spread(two)[None, :]
+        return _spearman_of_normal(left @ two.T, spreads)
+
+    def pairs(self, first: Tensor, second: Tensor) -> Tensor:
+        one, two = _unit(first), _unit(second)
+        return _spearman_of_normal(((one @ self.covariance) * two).sum(dim=-1), self._spread(one) * self._spread(two))
+
+    def _spread(self, unit: Tensor) -> Tensor:
+        """The standard deviation of each sentence's list."""
+        return ((unit @ self.covariance) * unit).sum(dim=-1).clamp(min=0).sqrt()
 
 
 def average_ranks(lists: Tensor) -> Tensor:
@@ -46,23 +104,16 @@ def average_ranks(lists: Tensor) -> Tensor:
     return torch.empty_like(begins).scatter_(-1, order, (begins + ends) / 2)
 
 
-class CorpusCovariance:
-    """The approximation: correlations from the corpus' covariance (dimension, dimension), whatever its size.
+def _spearman_of_normal(covariances: Tensor, spreads: Tensor) -> Tensor:
+    pearson = (covariances / spreads.clamp(min=1e-20)).clamp(-1, 1)
+    return 6 / math.pi * torch.asin(pearson / 2)
 
-    A similarity list is V·e, so Pearson's correlation of two lists is a quadratic form in the covariance of V. For
-    lists that are nearly normal Spearman's follows from it: ρ = 6/π · asin(r/2).
-    """
 
-    def __init__(self, corpus: Tensor) -> None:
-        if len(corpus) < 2:
-            raise InputError(f"corpus: a ranking needs at least 2 sentences, {len(corpus)} given.")
-        self.covariance = torch.cov(normalize(corpus.float(), dim=-1).T, correction=0)
+def _unit(vectors: Tensor) -> Tensor:
+    return normalize(vectors.float(), dim=-1)
 
-    def similarities(self, first: Tensor, second: Tensor) -> Tensor:
-        """Approximate Spearman's correlations (first, second)."""
-        one, two = normalize(first.float(), dim=-1), normalize(second.float(), dim=-1)
-        left = one @ self.covariance
-        spread = (left * one).sum(dim=-1).clamp(min=0).sqrt()[:, None]
-        other = ((two @ self.covariance) * two).sum(dim=-1).clamp(min=0).sqrt()[None, :]
-        pearson = (left @ two.T / (spread * other).clamp(min=1e-20)).clamp(-1, 1)
-        return 6 / math.pi * torch.asin(pearson / 2)
+
+def _checked(corpus: Tensor) -> Tensor:
+    if len(corpus) < 2:
+        raise InputError(f"corpus: a ranking needs at least 2 sentences, {len(corpus)} given.")
+    return corpus

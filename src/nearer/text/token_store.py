@@ -18,7 +18,7 @@ import json
 import os
 import shutil
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from nearer.errors import InputError, SettingError
 from nearer.progress import progress_bar
 from nearer.text.cache import cache_folder
+from nearer.text.chunks import chunks
 from nearer.text.normalise import normalisation
 from nearer.text.reading import Reading
 from nearer.text.records import RankingList
@@ -137,7 +138,7 @@ def _build(
         open(folder / "tokens.bin", "wb") as file,
         progress_bar("tokenising", None, "records", shown=progress) as advance,
     ):
-        for records in _chunks(reading, RECORDS_AT_ONCE):
+        for records in chunks(reading, RECORDS_AT_ONCE):
             texts = [_texts(record) for record in records]
             fields = fields or len(texts[0])
             if any(len(text) != fields for text in texts):
@@ -171,12 +172,6 @@ def _texts(record: Any) -> Sequence[str]:
     if isinstance(record, RankingList):
         return record.sentences
     return [value for value in record if isinstance(value, str)]
-
-
-def _chunks(records: Iterable[Any], size: int) -> Iterator[list[Any]]:
-    iterator = iter(records)
-    while chunk := list(itertools.islice(iterator, size)):
-        yield chunk
 
 
 def _mapped(path: Path, dtype: np.dtype[Any], count: int) -> NDArray[Any]:

@@ -11,7 +11,7 @@ from nearer.text.token_store import TokenStore
 from nearer.training.settings import TrainingSettings
 
 # Kinds of random draws, so that none shares its numbers with another
-DROPOUT, AUGMENTATION = 1, 2
+DROPOUT, AUGMENTATION, COMMON = 1, 2, 3
 
 
 class Feed:
@@ -34,7 +34,8 @@ class Feed:
         start = sum(counts[: rank()])
         own = records[start : start + counts[rank()]]
         fields = [[self._tokens(record, field) for record in own] for field in range(self.store.fields)]
-        return Batch(fields, records, np.random.default_rng(self._draw(AUGMENTATION, number)))
+        own_draws = np.random.default_rng(self._draw(AUGMENTATION, number))
+        return Batch(fields, records, own_draws, np.random.default_rng([self.seed, COMMON, number]))
 
     def counts(self, number: int) -> list[int]:
         """How many of the batch's rows each process has."""

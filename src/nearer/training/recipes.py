@@ -60,7 +60,10 @@ def load_recipe(source: str | Path, overrides: Mapping[str, Any] | None = None) 
         raise SettingError(f"{path}: not readable as YAML ({' '.join(str(error).split())}).") from None
     if not isinstance(values, dict):
         raise SettingError(f"{path}: a recipe is a list of `setting: value` lines.")
-    return check_recipe({**values, **(overrides or {})}, path.stem)
+    replaced = dict(overrides or {})
+    if "teachers" in replaced:  # the recipe's weights are those of its own teachers
+        values.pop("teacher_weights", None)
+    return check_recipe({**values, **replaced}, path.stem)
 
 
 def check_recipe(values: Mapping[str, Any], name: str) -> Recipe:

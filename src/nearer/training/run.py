@@ -16,7 +16,8 @@ from nearer.encoder import Encoder
 from nearer.errors import InputError, SettingError, TrainingError
 from nearer.evaluation import Results, evaluate, load_tasks
 from nearer.evaluation.sts_sets import TASKS
-from nearer.methods import METHODS
+from nearer.methods import METHODS, Method
+from nearer.teachers import RankEncoder, load_model
 from nearer.text.reading import Reading, ReadOptions
 from nearer.text.shapes import SHAPES
 from nearer.text.token_store import TokenStore, open_store
@@ -40,8 +41,8 @@ class TrainedModel:
     best_score: float | None
     scores: Results | None
 
-    def load(self, device: str | None = None) -> Encoder:
-        return Encoder.load(self.model, device=device)
+    def load(self, device: str | None = None) -> Encoder | RankEncoder:
+        return load_model(self.model, device=device)
 
 
 def train(
@@ -49,6 +50,7 @@ def train(
     corpus: str | Path,
     *,
     model: str | Path | None = None,
+    teachers: Sequence[str | Path] | None = None,
     out: str | Path | None = None,
     data: str | Path | None = None,
     columns: Sequence[str] | None = None,
@@ -57,12 +59,14 @@ def train(
 ) -> TrainedModel:
     """Train a model by a recipe (a name or a YAML file) on a corpus.
 
-    model: replaces the recipe's checkpoint. data: folder of the STS sets, for dev and test tasks of that name.
-    settings: replace single settings of the recipe. out: the run folder, which must not exist yet.
+    model: replaces the recipe's checkpoint; teachers: its teachers. data: folder of the STS sets, for dev and test
+    tasks of that name. settings: replace single settings of the recipe. out: the run folder, which must not exist yet.
     """
     overrides = dict(settings or {})
     if model is not None:
         overrides["model"] = str(model)
+    if teachers:
+        overrides["teachers"] = [str(teacher) for teacher in teachers]
     loaded = load_recipe(recipe, overrides)
     folder = Path(out) if out is not None else Path("runs") / f"{loaded.name}-seed{loaded.training.seed}"
     if (folder / CONFIG).exists() or (folder.exists() and not folder.is_dir()):
@@ -99,14 +103,25 @@ def _run(folder: Path, recipe: Recipe, facts: dict[str, Any], progress: bool) ->
     distributed.start(device)
     torch.manual_seed(settings.seed)
     encoder = _encoder(recipe, device)
-    store = _store(recipe, encoder, facts, progress)
+    shown = progress and distributed.rank() == 0
+    reading = _reading(recipe, facts)
+    store = open_store(
+        reading,
+        encoder.tokenizer,
+        max_length=settings.max_length,
+        text_normalisation=encoder.settings.text_normalisation,
+        progress=shown,
+    )
     if "tokens" in facts and facts["tokens"] != store.folder.name:
         raise InputError(f"{facts['corpus']}: is not the text that {folder} was started with; nothing was done.")
-    if distributed.rank() == 0:
-        _write_config(folder, {**facts, "tokens": store.folder.name})
     method_class, _ = METHODS[settings.method]
-    method = method_class(recipe.method)  # type: ignore[arg-type]
-    remarks += method.prepare(encoder)
+    method: Method = method_class(recipe.method)
+    remarks += method.prepare(encoder, reading, progress=shown)
+    for name, digest in facts.get("learns_from", {}).items():
+        if method.identity().get(name) != digest:
+            raise InputError(f"{name}: is not the one that {folder} was started with; nothing was done.")
+    if distributed.rank() == 0:
+        _write_config(folder, {**facts, "tokens": store.folder.name, "learns_from": method.identity()})
     if settings.test_on and not _can_test(settings.test_on, facts["data"]):
         remarks.append(f"no test scores at the end: {', '.join(settings.test_on)} needs --data DIR")
     trainer = Trainer(encoder, method, store, settings)
@@ -120,7 +135,7 @@ def _run(folder: Path, recipe: Recipe, facts: dict[str, Any], progress: bool) ->
             "settings": settings.model_dump(),
             **_data_facts(store),
         }
-        result = _finish(folder, encoder, state, settings.test_on, facts["data"], provenance, progress)
+        result = _finish(folder, encoder, method, state, settings.test_on, facts["data"], provenance, progress)
     distributed.wait_for_all()
     return result or TrainedModel(folder, folder / "model", state.best_step, state.best_score, None)
 
@@ -148,18 +163,10 @@ def _encoder(recipe: Recipe, device: torch.device) -> Encoder:
     return encoder
 
 
-def _store(recipe: Recipe, encoder: Encoder, facts: dict[str, Any], progress: bool) -> TokenStore:
-    settings = recipe.training
+def _reading(recipe: Recipe, facts: dict[str, Any]) -> Reading[Any]:
     columns = facts["columns"]
-    options = ReadOptions(columns=None if columns is None else tuple(columns), duplicates=settings.duplicates)
-    reading: Reading[Any] = Reading(facts["corpus"], SHAPES[settings.data], options)
-    return open_store(
-        reading,
-        encoder.tokenizer,
-        max_length=settings.max_length,
-        text_normalisation=encoder.settings.text_normalisation,
-        progress=progress and distributed.rank() == 0,
-    )
+    options = ReadOptions(columns=None if columns is None else tuple(columns), duplicates=recipe.training.duplicates)
+    return Reading(facts["corpus"], SHAPES[recipe.training.data], options)
 
 
 def _data_facts(store: TokenStore) -> dict[str, Any]:
@@ -189,6 +196,7 @@ def _can_test(tasks: list[str], data: str | None) -> bool:
 def _finish(
     folder: Path,
     encoder: Encoder,
+    method: Method,
     state: State,
     test_on: list[str],
     data: str | None,
@@ -202,10 +210,10 @@ def _finish(
         if state.best_step is not None:
             encoder = Encoder.load(best, device=encoder.device)
         encoder.provenance = {**provenance, "best_step": state.best_step, "dev_score": state.best_score}
-        encoder.save(place)
+        method.finished(encoder, progress=progress).save(place)
     shutil.rmtree(best, ignore_errors=True)
     scores = None
     if test_on and _can_test(test_on, data):
-        scores = evaluate(Encoder.load(place, device=encoder.device), load_tasks(test_on, data), progress=progress)
+        scores = evaluate(load_model(place, device=encoder.device), load_tasks(test_on, data), progress=progress)
         scores.write_json(folder / "scores.json")
     return TrainedModel(folder, place, state.best_step, state.best_score, scores)

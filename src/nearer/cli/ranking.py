@@ -1,0 +1,105 @@
+"""Commands about ranking knowledge: embed, rank-encoder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nearer.cli import options
+from nearer.cli.output import say, show_report
+from nearer.errors import ModelError
+from nearer.text.reading import MAX_CHARACTERS
+
+
+def embed(
+    model: options.Model,
+    corpus: Annotated[str, typer.Argument(metavar="CORPUS", help="The text that will be trained on.")],
+    pooling: options.Pooling = None,
+    max_length: options.MaxLength = None,
+    text_normalisation: options.Normalisation = None,
+    pooler_as_head: options.PoolerAsHead = False,
+    columns: options.Columns = None,
+    device: options.Device = None,
+) -> None:
+    """Let a teacher encode a corpus ahead of training. Sentences that it has encoded before are not encoded again.
+
+    `nearer train … --teacher MODEL` does the same where it was not done; an interrupted one goes on where it was.
+    """
+    import torch
+
+    from nearer.encoder.encoder import chosen_device
+    from nearer.teachers.teacher import Teacher, TeacherSettings
+    from nearer.text import read_sentences
+
+    names = None if columns is None else [column.strip() for column in columns.split(",")]
+    reading = read_sentences(corpus, columns=names)
+    reading.fingerprint()  # a wrong path should not cost the loading of a model
+    place: torch.device = chosen_device(device)
+    settings = TeacherSettings(
+        model=model,
+        pooling=pooling,
+        max_length=max_length,
+        text_normalisation=text_normalisation,
+        pooler_as_head=pooler_as_head,
+    )
+    teacher = Teacher(settings, place)
+    before = len(teacher.store.vectors())
+    teacher.learn(reading, progress=True)
+    if reading.report.read:
+        show_report(reading.report)
+    new = len(teacher.vectors) - before
+    say(f"{len(teacher.rows):,} sentences, {new:,} encoded now; vectors of {model}: {teacher.store.folder}")
+
+
+def rank_encoder(
+    model: options.Model,
+    corpus: Annotated[str, typer.Option(help="Text to rank: the nearer to what will be compared, the better.")],
+    out: Annotated[Path, typer.Option(help="Folder of the new model.")],
+    size: Annotated[int, typer.Option(min=2, help="So many different sentences of it, drawn by the seed.")] = 10_000,
+    inference_weight: Annotated[
+        float, typer.Option(min=0, max=1, help="λ_inf: 1 for rank vectors alone, less to mix in cosines.")
+    ] = 1.0,
+    approximate: Annotated[
+        bool, typer.Option("--approximate", help="From the corpus' covariance: much faster.")
+    ] = False,
+    seed: Annotated[int, typer.Option(min=0, help="Which sentences are drawn.")] = 0,
+    pooling: options.Pooling = None,
+    max_length: options.MaxLength = None,
+    text_normalisation: options.Normalisation = None,
+    pooler_as_head: options.PoolerAsHead = False,
+    columns: options.Columns = None,
+    encoding: options.Encoding = "utf-8",
+    max_characters: options.MaxCharacters = MAX_CHARACTERS,
+    device: options.Device = None,
+    trust_remote_code: options.RemoteCode = False,
+) -> None:
+    """Compare sentences by how alike they rank a corpus: RankEncoder on a model as it is, without training."""
+    from nearer.encoder import Encoder
+    from nearer.teachers import RankEncoder
+    from nearer.teachers.sample import sample_sentences
+    from nearer.text import read_sentences
+
+    if out.exists():
+        raise ModelError(f"{out}: is there already; choose another folder.")
+    reading = read_sentences(corpus, **options.read_options(columns, encoding, max_characters))
+    sentences = sample_sentences(reading, size, seed)
+    show_report(reading.report)
+    reading.report.check_kept(told=True)
+    if len(sentences) < size:
+        say(f"the corpus has {len(sentences):,} different sentences; all of them are ranked")
+    encoder = Encoder.load(
+        model,
+        pooling=pooling,
+        max_length=max_length,
+        text_normalisation=text_normalisation,
+        pooler_as_head=pooler_as_head,
+        device=device,
+        trust_remote_code=trust_remote_code,
+    )
+    made = RankEncoder.build(
+        encoder, sentences, inference_weight=inference_weight, approximate=approximate, progress=True
+    )
+    made.save(out)
+    say(f"{out}: {made.scoring}")

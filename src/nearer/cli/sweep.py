@@ -1,0 +1,82 @@
+"""The command sweep."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nearer.cli.output import say, show_table
+from nearer.errors import SettingError
+
+
+def sweep(
+    recipe: Annotated[
+        str, typer.Argument(metavar="RECIPE", help="A name (see `nearer recipes`) or a YAML file of your own.")
+    ],
+    corpus: Annotated[str, typer.Option(help="Text to learn from: txt, csv, tsv, jsonl, parquet, hf:NAME.")],
+    grid: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE,VALUE", help="A setting and the values it takes; may be repeated."),
+    ] = None,
+    seeds: Annotated[str, typer.Option(help="Seeds that every point is run with, such as 0,1,2.")] = "0",
+    model: Annotated[str | None, typer.Option(help="Start from this model instead of the recipe's.")] = None,
+    data: Annotated[Path | None, typer.Option(help="Folder of the STS sets, for dev and test scores.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder of the sweep. Default: runs/RECIPE-sweep.")] = None,
+    max_steps: Annotated[int | None, typer.Option(min=1, help="End each run after so many steps.")] = None,
+    teacher: Annotated[
+        list[str] | None, typer.Option(help="Learn from this model's rankings (RankCSE, RankEncoder); may be repeated.")
+    ] = None,
+    no_compile: Annotated[
+        bool, typer.Option("--no-compile", help="On a GPU: plain steps, nothing compiled or captured.")
+    ] = False,
+    columns: Annotated[str | None, typer.Option(help="Columns of the corpus in order, by name or number.")] = None,
+    settings: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replace a setting.")] = None,
+    keep_models: Annotated[
+        bool, typer.Option("--keep-models", help="Keep every run's model, not the best point's only.")
+    ] = False,
+) -> None:
+    """Run a recipe at every point of a grid of settings, with every seed. The same command goes on where it stopped."""
+    from nearer.training.recipes import parse_overrides
+    from nearer.training.sweep import sweep as run_sweep
+    from nearer.training.sweep_grid import parse_grid
+
+    fixed = parse_overrides(settings or [])
+    if max_steps is not None:
+        fixed["max_steps"] = max_steps
+    if no_compile:
+        fixed["compile"] = False
+    result = run_sweep(
+        recipe,
+        corpus,
+        parse_grid(grid or []),
+        _seeds(seeds),
+        out,
+        model=model,
+        teachers=teacher,
+        data=data,
+        columns=None if columns is None else [column.strip() for column in columns.split(",")],
+        settings=fixed,
+        keep_models=keep_models,
+        say=say,
+        progress=True,
+    )
+    show_table(result.table())
+    for remark in result.remarks:
+        say(remark)
+    if result.picture is not None:
+        say(f"picture: {result.picture}")
+    if result.best is not None and result.best.best_run.model is not None:
+        say(f"best model: {result.best.best_run.model}")
+    say(f"figures of all runs: {result.folder / 'results.csv'}")
+    if result.failed:
+        say(f"{len(result.failed)} of {len(result.runs)} runs failed; the same command tries them again")
+        raise typer.Exit(1)
+
+
+def _seeds(text: str) -> list[int]:
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise SettingError(f"--seeds: {text!r} is not a list of numbers such as 0,1,2.") from None

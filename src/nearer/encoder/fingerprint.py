@@ -1,0 +1,51 @@
+"""What a model is, as a short text: equal fingerprints, equal vectors."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict
+from typing import Any
+
+import torch
+from torch import nn
+
+from nearer.encoder.encoder import Encoder
+from nearer.text.tokenise import tokenizer_fingerprint
+
+
+def encoder_fingerprint(encoder: Encoder) -> str:
+    """A digest of the weights, the tokenizer and all settings that decide a sentence's vector at inference."""
+    digest = hashlib.blake2b(digest_size=16)
+    described = {
+        "settings": asdict(encoder.settings),
+        "config": _deciding(encoder.backbone.config.to_dict()),  # type: ignore[operator,union-attr]
+        "tokenizer": tokenizer_fingerprint(encoder.tokenizer),
+        "projections": [_kind(layer) for layer in (encoder.head if encoder.keeps_head else None, *encoder.projections)],
+    }
+    digest.update(json.dumps(described, sort_keys=True, default=str).encode())
+    kept = encoder.state_dict()
+    for name in sorted(kept):
+        if name.startswith("head.") and not encoder.keeps_head:
+            continue
+        tensor = kept[name].detach().cpu().contiguous()
+        digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
+        digest.update(tensor.flatten().view(torch.uint8).numpy().data)
+    return digest.hexdigest()
+
+
+def _kind(layer: nn.Module | None) -> str:
+    """What the names and shapes of its weights do not say."""
+    return f"{type(layer).__name__} {getattr(layer, 'activation_name', '')}"
+
+
+def _deciding(config: dict[str, Any]) -> dict[str, Any]:
+    """Without what may differ between two copies of a model, and without what matters in training only."""
+    return {
+        name: value
+        for name, value in config.items()
+        if not name.startswith("_")
+        and not name.startswith("output_")  # a saved model is told to hand out its layers where they are pooled
+        and name not in ("transformers_version", "architectures", "dtype", "torch_dtype")
+        and "dropout" not in name
+    }

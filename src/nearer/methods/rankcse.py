@@ -1,0 +1,114 @@
+"""RankCSE: both views of a sentence rank the others alike, and as the teachers do.
+
+L = L_InfoNCE + β · L_consistency + γ · L_rank  (Eq. 6), all three on the one matrix of cosines of the first views
+against the second. The ablations of the paper are weights of 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from torch import Tensor
+
+from nearer.encoder import Encoder
+from nearer.errors import InputError
+from nearer.methods.contract import Batch, Inputs, Losses, Method, View
+from nearer.objectives import info_nce, list_mle, list_net, ranking_consistency
+from nearer.objectives.similarity import similarities
+from nearer.teachers import TeacherList, Teachers
+from nearer.text.reading import Reading
+
+
+class RankCSESettings(BaseModel):
+    """What a RankCSE recipe can set beside the loop's settings."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    teachers: TeacherList = Field(
+        default_factory=list, description="frozen encoders: a name, or {model, pooling, max_length, …}"
+    )
+    teacher_weights: list[float] | None = Field(None, description="α, 1 − α …, of any sum; equal by default")
+    ranking: Literal["list_net", "list_mle"] = "list_net"
+    temperature: float = Field(0.05, gt=0, description="τ1, of the contrast and of consistency")
+    student_temperature: float = Field(0.025, gt=0, description="τ2")
+    teacher_temperature: float = Field(0.0125, gt=0, description="τ3, of ListNet")
+    contrastive_weight: float = Field(1.0, ge=0)
+    consistency_weight: float = Field(1.0, ge=0, description="β")
+    ranking_weight: float = Field(1.0, ge=0, description="γ")
+    keep_diagonal: bool = Field(False, description="rank a sentence's own positive too (the footnote leaves it out)")
+
+    @model_validator(mode="after")
+    def _something_to_learn(self) -> Self:
+        if not self.contrastive_weight + self.consistency_weight + self.ranking_weight:
+            raise ValueError("contrastive_weight, consistency_weight and ranking_weight are all 0")
+        if self.ranking_weight and not self.teachers:
+            raise ValueError("teachers: none named; --teacher MODEL, or ranking_weight 0 to learn without")
+        Teachers(self.teachers, self.teacher_weights)
+        return self
+
+
+class RankCSE(Method):
+    """The method as the loop sees it."""
+
+    def __init__(self, settings: RankCSESettings) -> None:
+        self.settings = settings
+        ranks = settings.ranking_weight > 0
+        self.teachers = Teachers(settings.teachers if ranks else [], settings.teacher_weights if ranks else None)
+
+    def prepare(self, encoder: Encoder, reading: Reading[Any], *, progress: bool = False) -> list[str]:
+        self.teachers.prepare(reading, encoder.device, progress=progress)
+        return []
+
+    def inputs(self, batch: Batch) -> Inputs:
+        if len(batch.fields) > 1:
+            raise InputError("RankCSE learns from sentences alone: set data=sentences.")
+        rows = batch.fields[0]
+        given = self.teachers.given(batch.records)
+        if self.settings.ranking == "list_mle" and given:
+            # in which order sentences stand that a teacher finds equally near
+            given["tie_breaker"] = batch.common_random.random(len(batch.records), dtype="float32")
+        return Inputs([View(rows), View(rows)], given)
+
+    def loss(self, vectors: Sequence[Tensor], given: Mapping[str, Tensor]) -> Losses:
+        settings = self.settings
+        parts: dict[str, Tensor] = {}
+        weights = {
+            "contrastive": settings.contrastive_weight,
+            "consistency": settings.consistency_weight,
+            "ranking": settings.ranking_weight,
+        }
+        scores = similarities(vectors[0], vectors[1])
+        parts["contrastive"] = info_nce(*vectors, temperature=settings.temperature)
+        if len(scores) > 1:  # the last batch of an epoch may have one sentence, with no other to rank
+            if settings.consistency_weight:
+                parts["consistency"] = ranking_consistency(scores, temperature=settings.temperature)
+            if settings.ranking_weight:
+                parts["ranking"] = self._ranking(scores, given)
+        total = sum((weights[name] * part for name, part in parts.items()), start=scores.new_zeros(()))
+        return Losses(total, parts)
+
+    def _ranking(self, scores: Tensor, given: Mapping[str, Tensor]) -> Tensor:
+        settings, wanted = self.settings, self.teachers.scores(given)
+        if settings.ranking == "list_net":
+            return list_net(
+                scores,
+                wanted,
+                student_temperature=settings.student_temperature,
+                teacher_temperature=settings.teacher_temperature,
+                keep_diagonal=settings.keep_diagonal,
+            )
+        return list_mle(
+            scores,
+            wanted,
+            student_temperature=settings.student_temperature,
+            tie_breaker=given["tie_breaker"].expand_as(wanted),
+            keep_diagonal=settings.keep_diagonal,
+        )
+
+    def identity(self) -> dict[str, str]:
+        return self.teachers.identity()
+
+    def describe(self) -> dict[str, Any]:
+        return {"method": "rankcse", **self.settings.model_dump()}

@@ -1,0 +1,119 @@
+"""RankEncoder: an encoder learns how alike a first one (E1) finds two sentences' views of a whole corpus.
+
+Two sentences are compared by the order in which E1 sees the corpus from each of them (Eq. 2, 3). E2 learns these
+similarities (Eq. 6) beside the contrastive loss (Eq. 5); at inference its own rank vectors are mixed in (Eq. 7).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Self
+
+import numpy as np
+import torch
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from torch import Tensor
+
+from nearer.encoder import Encoder
+from nearer.errors import InputError
+from nearer.methods.contract import Batch, Inputs, Losses, Method, Saveable, View
+from nearer.objectives import info_nce, rank_regression
+from nearer.objectives.similarity import similarities
+from nearer.teachers import CorpusCovariance, CorpusRanks, RankEncoder, Teacher, TeacherList
+from nearer.teachers.sample import sample_places
+from nearer.text.reading import Reading
+
+RELEASED_UPPER = 0.9999
+
+
+class RankEncoderSettings(BaseModel):
+    """What a RankEncoder recipe can set beside the loop's settings."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    teachers: TeacherList = Field(default_factory=list, description="E1: a name, or {model, pooling, …}")
+    corpus_size: int = Field(100_000, ge=2, description="sentences of the training text that are ranked")
+    corpus_seed: int = Field(0, ge=0, description="which sentences these are; runs of all seeds share them")
+    approximate: bool = Field(False, description="rank similarities from the corpus' covariance")
+    temperature: float = Field(0.05, gt=0)
+    rank_weight: float = Field(0.05, ge=0, description="λ_train")
+    lower_threshold: float = Field(0.5, ge=-1, le=1, description="τ_l: pairs less alike are left out")
+    upper_threshold: float | None = Field(
+        None, ge=-1, le=1, description="τ_u: pairs more alike are left out; 0.8, or 0.9999 as released"
+    )
+    variant: Literal["paper", "released"] = Field(
+        "paper", description="the larger of the two losses, or their sum as in the released code"
+    )
+    inference_weight: float = Field(0.1, ge=0, le=1, description="λ_inf of the finished model; 0 saves E2 alone")
+
+    @property
+    def upper(self) -> float:
+        usual = 0.8 if self.variant == "paper" else RELEASED_UPPER
+        return usual if self.upper_threshold is None else self.upper_threshold
+
+    @model_validator(mode="after")
+    def _sound(self) -> Self:
+        if len(self.teachers) != 1:
+            raise ValueError(f"teachers: {len(self.teachers)} given; one is needed, E1 (--teacher MODEL)")
+        if self.lower_threshold > self.upper:
+            raise ValueError(f"lower_threshold {self.lower_threshold} is above upper_threshold {self.upper}")
+        return self
+
+
+class RankEncoderTraining(Method):
+    """The method as the loop sees it."""
+
+    def __init__(self, settings: RankEncoderSettings) -> None:
+        self.settings = settings
+
+    def prepare(self, encoder: Encoder, reading: Reading[Any], *, progress: bool = False) -> list[str]:
+        settings = self.settings
+        self.teacher = Teacher(settings.teachers[0], encoder.device)
+        self.teacher.learn(reading, progress=progress)
+        self.reading = reading
+        _, first_of_a_kind = np.unique(self.teacher.rows, return_index=True)
+        self.sampled = sample_places(first_of_a_kind, settings.corpus_size, settings.corpus_seed)
+        corpus = torch.from_numpy(self.teacher.of(self.sampled)).to(encoder.device).float()
+        self.ranks = CorpusCovariance(corpus) if settings.approximate else CorpusRanks(corpus)
+        if len(self.sampled) < settings.corpus_size:
+            return [f"corpus_size: the text has {len(self.sampled):,} different sentences; all of them are ranked"]
+        return []
+
+    def inputs(self, batch: Batch) -> Inputs:
+        if len(batch.fields) > 1:
+            raise InputError("RankEncoder learns from sentences alone: set data=sentences.")
+        rows = batch.fields[0]
+        return Inputs([View(rows), View(rows)], {"teacher": self.teacher.of(batch.records)})
+
+    def loss(self, vectors: Sequence[Tensor], given: Mapping[str, Tensor]) -> Losses:
+        settings = self.settings
+        contrastive = info_nce(*vectors, temperature=settings.temperature)
+        if len(vectors[0]) == 1:  # the last batch of an epoch may have one sentence, and no pair
+            return Losses(contrastive, {"contrastive": contrastive})
+        with torch.no_grad():
+            wanted = self.ranks.similarities(given["teacher"], given["teacher"])
+        ranking = rank_regression(
+            similarities(vectors[0], vectors[1]), wanted, lower=settings.lower_threshold, upper=settings.upper
+        )
+        weighted = settings.rank_weight * ranking
+        total = torch.maximum(weighted, contrastive) if settings.variant == "paper" else weighted + contrastive
+        return Losses(total, {"contrastive": contrastive, "ranking": ranking})
+
+    def identity(self) -> dict[str, str]:
+        return {f"teacher {self.settings.teachers[0].model}": self.teacher.fingerprint}
+
+    def finished(self, encoder: Encoder, *, progress: bool = False) -> Saveable:
+        if not self.settings.inference_weight:
+            return encoder
+        chosen = set(self.sampled.tolist())
+        sentences = [sentence for place, sentence in enumerate(self.reading) if place in chosen]
+        return RankEncoder.build(
+            encoder,
+            sentences,
+            inference_weight=self.settings.inference_weight,
+            approximate=self.settings.approximate,
+            progress=progress,
+        )
+
+    def describe(self) -> dict[str, Any]:
+        return {"method": "rankencoder", **self.settings.model_dump()}

@@ -1,0 +1,219 @@
+"""Sweeps: a recipe at every point of a grid of settings, with every seed, in one folder that can be gone on with.
+
+out/sweep.json                                    what is swept
+out/learning_rate=2e-05,temperature=0.05/seed-0   a run, with its figures in sweep-run.json
+out/results.json, results.csv, heat-map.png       what was found
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from filelock import FileLock, Timeout
+
+from nearer.encoder import Encoder
+from nearer.errors import MissingExtraError, NearerError, SettingError, TrainingError, first_line
+from nearer.evaluation import Results, load_tasks
+from nearer.evaluation.sts_sets import TASKS
+from nearer.text.reading import Reading, ReadOptions
+from nearer.text.shapes import SHAPES
+from nearer.training.heat_map import draw
+from nearer.training.loop import Interrupted
+from nearer.training.run import CONFIG, TrainedModel, resume, train
+from nearer.training.selection import Selection
+from nearer.training.sweep_folder import check_folder, find_runs, open_folder, record, tidy
+from nearer.training.sweep_grid import PlannedRun, plan_runs, point_name
+from nearer.training.sweep_results import SweepPoint, SweepResult, SweepRun
+
+
+class SweepStopped(KeyboardInterrupt):
+    """The user asked to stop; what was reached is kept."""
+
+
+def sweep(
+    recipe: str | Path,
+    corpus: str | Path,
+    grid: Mapping[str, Sequence[Any]],
+    seeds: Sequence[int] = (0,),
+    out: str | Path | None = None,
+    *,
+    model: str | Path | None = None,
+    teachers: Sequence[str | Path] | None = None,
+    data: str | Path | None = None,
+    columns: Sequence[str] | None = None,
+    settings: Mapping[str, Any] | None = None,
+    keep_models: bool = False,
+    say: Callable[[str], None] = lambda message: None,
+    progress: bool = False,
+) -> SweepResult:
+    """Train by a recipe at every point of `grid` with every seed; see `train` for the other arguments.
+
+    Called again with the same `out` it goes on: finished runs are kept, interrupted and failed ones resumed, points
+    and seeds may be added. A failed run is noted and the others go on. Of finished runs the figures are kept, and the
+    models of the best point (by mean dev score) only, unless `keep_models`. say: told what is done, a line a run.
+    """
+    fixed = dict(settings or {})
+    if model is not None:
+        fixed["model"] = str(model)
+    if teachers:
+        fixed["teachers"] = [str(teacher) for teacher in teachers]
+    understood, planned = plan_runs(recipe, grid, seeds, fixed)
+    texts = _check_sources(planned, corpus, columns, data)
+    name = planned[0].recipe.name
+    folder = Path(out) if out is not None else Path("runs") / f"{name}-sweep"
+    facts: dict[str, Any] = {
+        "recipe": name,
+        "corpus": str(corpus),
+        "texts": texts,
+        "data": None if data is None else str(Path(data).resolve()),
+        "settings": {key: value for key, value in planned[0].settings.items() if key not in (*understood, "seed")},
+        "grid": understood,
+        "seeds": list(seeds),
+        "keep_models": keep_models,
+    }
+    check_folder(folder)
+    lock = FileLock(folder / ".sweep.lock", timeout=0)
+    try:
+        with lock:
+            facts = open_folder(folder, facts)
+            arguments = {"recipe": recipe, "corpus": corpus, "data": data, "columns": columns, "progress": progress}
+            runs = _all_runs(folder, planned, arguments, facts, say)
+            return _concluded(_result(folder, facts, runs), keep_models=facts["keep_models"])
+    except Timeout:
+        raise SettingError(f"{folder}: another sweep is running there; wait for it, or name another --out.") from None
+
+
+def _check_sources(
+    planned: Sequence[PlannedRun], corpus: str | Path, columns: Sequence[str] | None, data: str | Path | None
+) -> dict[str, str]:
+    """Everything the runs will read is there; returns a digest of the text for each way it is read."""
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise SettingError("a sweep trains in one process; under torchrun, use `nearer train` for each point.")
+    every = [run.recipe.training for run in planned]
+    texts = {}
+    for kind, duplicates in dict.fromkeys((each.data, each.duplicates) for each in every):
+        options = ReadOptions(columns=None if columns is None else tuple(columns), duplicates=duplicates)
+        reading: Reading[Any] = Reading(corpus, SHAPES[kind], options)
+        next(iter(reading), None)
+        reading.report.check_kept()
+        texts[f"{kind}, duplicates {duplicates}"] = reading.fingerprint()
+    for dev in dict.fromkeys(tuple(each.select_on) for each in every):
+        if not dev:
+            raise SettingError("select_on: is empty, so no dev score would tell the points apart; name a dev task.")
+        Selection(list(dev), data)
+    for tests in dict.fromkeys(tuple(each.test_on) for each in every):
+        if tests and (data is not None or not {"sts", *TASKS}.intersection(tests)):  # else runs do without test scores
+            load_tasks(tests, data)
+    for checkpoint, pooling in dict.fromkeys((each.model, each.pooling) for each in every):
+        Encoder.load(checkpoint, pooling=pooling, device="cpu")
+    return texts
+
+
+def _all_runs(
+    folder: Path,
+    planned: Sequence[PlannedRun],
+    arguments: dict[str, Any],
+    facts: dict[str, Any],
+    say: Callable[[str], None],
+) -> list[SweepRun]:
+    runs, others = find_runs(folder, planned)
+    if others:
+        say(f"{others} earlier runs in {folder} are not of this grid and stay as they are")
+    for place, plan in enumerate(planned):
+        label = f"{place + 1} of {len(runs)}: {point_name(plan.point)}, seed {plan.seed}"
+        run = runs[place]
+        if run.state == "finished":
+            say(f"{label}: done before, dev {run.dev:.2f}")
+            continue
+        say(f"{label}: goes on" if (run.folder / CONFIG).exists() else label)
+        try:
+            runs[place] = _carried_out(run, plan, arguments, must_run=not any(r.state == "finished" for r in runs))
+        except KeyboardInterrupt as stop:
+            step = f" after its step {stop.step}" if isinstance(stop, Interrupted) else ""
+            raise SweepStopped(
+                f"stopped in run {place + 1} of {len(runs)}{step}; the same command goes on from there"
+            ) from None
+        if runs[place].state == "failed":
+            say(f"failed: {runs[place].reason}")
+        result = _result(folder, facts, runs)
+        result.write()
+        tidy(result.points, keep_models=facts["keep_models"])
+    return runs
+
+
+def _carried_out(run: SweepRun, plan: PlannedRun, arguments: dict[str, Any], *, must_run: bool) -> SweepRun:
+    """The run, finished or failed. must_run: a mistake is raised, since what stops the first run would stop all."""
+    began = time.perf_counter()
+
+    def noted(**figures: Any) -> SweepRun:
+        noted = replace(run, **{"seconds": run.seconds + time.perf_counter() - began, "reason": "", **figures})
+        record(noted, plan)
+        return noted
+
+    begun = (run.folder / CONFIG).exists()
+    noted(state="started")
+    try:
+        if begun:
+            trained = resume(run.folder, progress=arguments["progress"])
+        else:
+            trained = train(**arguments, settings=plan.recipe.to_dict(), out=run.folder)
+    except KeyboardInterrupt:
+        noted(state="started")
+        raise
+    except (NearerError, torch.OutOfMemoryError) as error:
+        if must_run and not isinstance(error, TrainingError | torch.OutOfMemoryError):
+            if not begun:
+                shutil.rmtree(run.folder, ignore_errors=True)
+            raise
+        reason = " ".join(str(error).split()) if isinstance(error, NearerError) else first_line(error)
+        return noted(state="failed", reason=reason)
+    finally:
+        if torch.cuda.is_available():  # the trainer stands in a cycle, and the next run needs its memory
+            gc.collect()
+    return noted(state="finished", **_figures(trained))
+
+
+def _figures(trained: TrainedModel) -> dict[str, Any]:
+    figures: dict[str, Any] = {"dev": trained.best_score, "best_step": trained.best_step}
+    if trained.scores is not None:
+        figures |= {"tests": _tests(trained.scores), "average": trained.scores.average}
+    return figures
+
+
+def _tests(results: Results) -> dict[str, float | None]:
+    """By task, and by split where a task has several."""
+    tasks = [score.task for score in results.scores]
+    names = [f"{each.task} {each.split}" if tasks.count(each.task) > 1 else each.task for each in results.scores]
+    return {name: results.main(score) for name, score in zip(names, results.scores, strict=True)}
+
+
+def _result(folder: Path, facts: dict[str, Any], runs: Sequence[SweepRun]) -> SweepResult:
+    seeds: list[int] = facts["seeds"]
+    parts = [list(runs[start : start + len(seeds)]) for start in range(0, len(runs), len(seeds))]
+    points = [SweepPoint(part[0].point, part) for part in parts]
+    return SweepResult(folder, facts["recipe"], facts["grid"], seeds, points)
+
+
+def _concluded(result: SweepResult, *, keep_models: bool) -> SweepResult:
+    """Written down and drawn, also where nothing was left to run."""
+    result.write()
+    tidy(result.points, keep_models=keep_models)
+    remarks = []
+    picture = None
+    try:
+        picture = draw(result)
+    except MissingExtraError as error:
+        remarks.append(f"no picture: {error}")
+    lost = [run for run in result.best.runs if run.state == "finished" and not run.model] if result.best else []
+    if lost:
+        seeds = ", ".join(str(run.seed) for run in lost)
+        remarks.append(f"the best point's models of seeds {seeds} were removed while another was best (--keep-models)")
+    return replace(result, picture=picture, remarks=tuple(remarks))
