@@ -22,13 +22,13 @@ test-slow: $(READY)
 	$(BIN)/pytest -m slow
 
 check: $(READY)
-	$(BIN)/ruff check src tests
-	$(BIN)/ruff format --check src tests
+	$(BIN)/ruff check src tests examples
+	$(BIN)/ruff format --check src tests examples
 	$(BIN)/mypy
 
 format: $(READY)
-	$(BIN)/ruff check --fix src tests
-	$(BIN)/ruff format src tests
+	$(BIN)/ruff check --fix src tests examples
+	$(BIN)/ruff format src tests examples
 
 demo: $(READY)
 	$(BIN)/nearer demo

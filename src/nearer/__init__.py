@@ -20,14 +20,18 @@ if TYPE_CHECKING:
     from nearer.encoder import Encoder, EncoderSettings, Ranked
     from nearer.errors import InputError, ModelError, NearerError, SettingError
     from nearer.evaluation import Results, evaluate
+    from nearer.teachers import RankEncoder, load_model
     from nearer.text import Pair, RankingList, Triplet, read_pairs, read_ranking_lists, read_sentences, read_triplets
     from nearer.training import TrainedModel, resume, train
+    from nearer.training.sweep import sweep
 
 _HOMES = {
     "nearer.encoder": ("Encoder", "EncoderSettings", "Ranked"),
     "nearer.errors": ("InputError", "ModelError", "NearerError", "SettingError"),
     "nearer.evaluation": ("Results", "evaluate"),
+    "nearer.teachers": ("RankEncoder", "load_model"),
     "nearer.training": ("TrainedModel", "resume", "train"),
+    "nearer.training.sweep": ("sweep",),
     "nearer.text": (
         "Pair",
         "RankingList",
@@ -47,6 +51,7 @@ __all__ = [
     "ModelError",
     "NearerError",
     "Pair",
+    "RankEncoder",
     "Ranked",
     "RankingList",
     "Results",
@@ -54,11 +59,13 @@ __all__ = [
     "TrainedModel",
     "Triplet",
     "evaluate",
+    "load_model",
     "read_pairs",
     "read_ranking_lists",
     "read_sentences",
     "read_triplets",
     "resume",
+    "sweep",
     "train",
 ]
 

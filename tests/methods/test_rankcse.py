@@ -99,14 +99,6 @@ def test_a_weight_of_zero_leaves_its_part_out(prepared: Prepared) -> None:
     assert alone.identity() == {}
 
 
-def test_a_last_batch_of_one_sentence_has_the_contrast_alone(prepared: Prepared) -> None:
-    method = prepared()
-    vectors = [view.requires_grad_() for view in views(1)]
-    found = method.loss(vectors, given(method, [3]))
-    assert set(found.parts) == {"contrastive"}
-    found.total.backward()
-
-
 def test_equal_sentences_are_put_in_an_order_drawn_by_the_step(prepared: Prepared) -> None:
     """Records 1 and 3 are the same sentence: a teacher finds them equally near to all others."""
     method = prepared(ranking="list_mle")
@@ -154,8 +146,8 @@ def test_settings_that_cannot_be_meant_are_refused(settings: dict[str, Any], mes
 
 def test_what_a_run_learns_from_is_named_by_its_content(prepared: Prepared, teachers: list[dict[str, str]]) -> None:
     identity = prepared().identity()
-    assert list(identity) == [f"teacher {teacher['model']}" for teacher in teachers]
+    assert list(identity) == [f"teacher {n}: {teacher['model']}" for n, teacher in enumerate(teachers, 1)]
     assert identity == prepared().identity()
     other = prepared(teachers=[{**teachers[0], "pooling": "cls"}, teachers[1]]).identity()
     changed = [name for name in identity if identity[name] != other[name]]
-    assert changed == [f"teacher {teachers[0]['model']}"]
+    assert changed == [f"teacher 1: {teachers[0]['model']}"]

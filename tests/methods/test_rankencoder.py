@@ -95,7 +95,6 @@ def test_without_pairs_inside_the_thresholds_there_is_the_contrast(prepared: Pre
     assert found.parts["ranking"].item() == 0
     found.total.backward()
     assert all(torch.isfinite(view.grad).all() for view in vectors)
-    assert set(method.loss(views(1), given(method, [3])).parts) == {"contrastive"}
 
 
 def test_rank_regression_over_all_pairs_is_equation_four() -> None:

@@ -47,7 +47,7 @@ class TestVectors:
     def test_of_other_families(
         self, kind: str, tiny_model: Callable[[str], Path], corpus: Path, check_vectors: Check
     ) -> None:
-        check_vectors(VectorStore(Encoder.load(tiny_model(kind), pooling="cls", device="cpu")), corpus)
+        check_vectors(VectorStore(Encoder.load(tiny_model(kind), pooling="mean", device="cpu")), corpus)
 
     def test_with_the_model_s_default_prompt(self, encoder: Encoder, corpus: Path, check_vectors: Check) -> None:
         prompted = copy.copy(encoder)
@@ -65,7 +65,8 @@ class TestVectors:
         found = store.vectors()[rows].astype(np.float32)
         exact = encoder.encode(SENTENCES, normalize=True)
         lowered = encoder.encode(SENTENCES, normalize=True, precision="bf16")
-        assert np.abs(found - lowered).max() < 0.25 * np.abs(found - exact).max() < 5e-3
+        np.testing.assert_allclose(found, lowered, atol=4e-4)
+        assert 1e-3 < np.abs(found - exact).max() < 2e-2
 
     def test_of_a_model_in_training_mode_without_dropout(
         self, tiny_model: Callable[[str], Path], corpus: Path, check_vectors: Check

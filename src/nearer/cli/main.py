@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 import nearer
-from nearer.cli import bench, data, models, ranking, train
+from nearer.cli import bench, data, models, ranking, sweep, train
 from nearer.errors import NearerError
 
 
@@ -56,6 +56,7 @@ app.command()(models.rank)
 app.command()(train.train)
 app.command()(train.recipes)
 app.command()(train.demo)
+app.command()(sweep.sweep)
 app.command()(ranking.embed)
 app.command()(ranking.rank_encoder)
 app.add_typer(data.app, name="data")

@@ -15,7 +15,7 @@ from torch import Tensor
 from nearer.encoder import Encoder
 from nearer.errors import InputError
 from nearer.methods.contract import Batch, Inputs, Losses, Method, View
-from nearer.objectives import info_nce, list_mle, list_net, ranking_consistency
+from nearer.objectives import contrast, list_mle, list_net, ranking_consistency
 from nearer.objectives.similarity import similarities
 from nearer.teachers import TeacherList, Teachers
 from nearer.text.reading import Reading
@@ -80,12 +80,11 @@ class RankCSE(Method):
             "ranking": settings.ranking_weight,
         }
         scores = similarities(vectors[0], vectors[1])
-        parts["contrastive"] = info_nce(*vectors, temperature=settings.temperature)
-        if len(scores) > 1:  # the last batch of an epoch may have one sentence, with no other to rank
-            if settings.consistency_weight:
-                parts["consistency"] = ranking_consistency(scores, temperature=settings.temperature)
-            if settings.ranking_weight:
-                parts["ranking"] = self._ranking(scores, given)
+        parts["contrastive"] = contrast(scores / settings.temperature)
+        if settings.consistency_weight:
+            parts["consistency"] = ranking_consistency(scores, temperature=settings.temperature)
+        if settings.ranking_weight:
+            parts["ranking"] = self._ranking(scores, given)
         total = sum((weights[name] * part for name, part in parts.items()), start=scores.new_zeros(()))
         return Losses(total, parts)
 

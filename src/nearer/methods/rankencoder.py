@@ -17,10 +17,11 @@ from torch import Tensor
 from nearer.encoder import Encoder
 from nearer.errors import InputError
 from nearer.methods.contract import Batch, Inputs, Losses, Method, Saveable, View
-from nearer.objectives import info_nce, rank_regression
+from nearer.objectives import contrast, rank_regression
 from nearer.objectives.similarity import similarities
 from nearer.teachers import CorpusCovariance, CorpusRanks, RankEncoder, Teacher, TeacherList
 from nearer.teachers.sample import sample_places
+from nearer.teachers.teacher import teacher_identity
 from nearer.text.reading import Reading
 
 RELEASED_UPPER = 0.9999
@@ -87,20 +88,17 @@ class RankEncoderTraining(Method):
 
     def loss(self, vectors: Sequence[Tensor], given: Mapping[str, Tensor]) -> Losses:
         settings = self.settings
-        contrastive = info_nce(*vectors, temperature=settings.temperature)
-        if len(vectors[0]) == 1:  # the last batch of an epoch may have one sentence, and no pair
-            return Losses(contrastive, {"contrastive": contrastive})
+        scores = similarities(vectors[0], vectors[1])
+        contrastive = contrast(scores / settings.temperature)
         with torch.no_grad():
             wanted = self.ranks.similarities(given["teacher"], given["teacher"])
-        ranking = rank_regression(
-            similarities(vectors[0], vectors[1]), wanted, lower=settings.lower_threshold, upper=settings.upper
-        )
+        ranking = rank_regression(scores, wanted, lower=settings.lower_threshold, upper=settings.upper)
         weighted = settings.rank_weight * ranking
         total = torch.maximum(weighted, contrastive) if settings.variant == "paper" else weighted + contrastive
         return Losses(total, {"contrastive": contrastive, "ranking": ranking})
 
     def identity(self) -> dict[str, str]:
-        return {f"teacher {self.settings.teachers[0].model}": self.teacher.fingerprint}
+        return teacher_identity([self.teacher])
 
     def finished(self, encoder: Encoder, *, progress: bool = False) -> Saveable:
         if not self.settings.inference_weight:

@@ -1,10 +1,10 @@
 """The losses as plain functions of tensors, one file each. They know nothing of models or files."""
 
-from nearer.objectives.info_nce import info_nce
+from nearer.objectives.info_nce import contrast, info_nce
 from nearer.objectives.list_mle import list_mle
 from nearer.objectives.list_net import list_net
 from nearer.objectives.masked_language import masked_language
 from nearer.objectives.rank_regression import rank_regression
 from nearer.objectives.ranking_consistency import ranking_consistency
 
-__all__ = ["info_nce", "list_mle", "list_net", "masked_language", "rank_regression", "ranking_consistency"]
+__all__ = ["contrast", "info_nce", "list_mle", "list_net", "masked_language", "rank_regression", "ranking_consistency"]

@@ -35,4 +35,9 @@ def info_nce(
             own = torch.eye(len(hard), dtype=hard.dtype, device=hard.device)
             hard = hard + math.log(hard_negative_weight) * own
         logits = torch.cat([logits, hard], dim=1)  # (batch, 2 · batch)
-    return cross_entropy(logits, torch.arange(len(anchors), device=anchors.device))
+    return contrast(logits)
+
+
+def contrast(logits: Tensor) -> Tensor:
+    """The mean over i of  − log softmax(logits)_ii:  for those who have the similarities already."""
+    return cross_entropy(logits, torch.arange(len(logits), device=logits.device))

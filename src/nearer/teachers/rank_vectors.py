@@ -53,7 +53,12 @@ class CorpusRanks:
 
     def similarities(self, first: Tensor, second: Tensor) -> Tensor:
         ranks = self.rank_vectors(first)
-        return ranks @ (ranks if second is first else self.rank_vectors(second)).T
+        if second is first:
+            return ranks @ ranks.T
+        found = torch.empty(len(first), len(second), device=first.device)
+        for rows in self._chunks(len(second)):  # candidates may be many: their rank vectors are not held together
+            found[:, rows] = ranks @ self.rank_vectors(second[rows]).T
+        return found
 
     def pairs(self, first: Tensor, second: Tensor) -> Tensor:
         found = torch.empty(len(first), device=first.device)
@@ -77,18 +82,19 @@ class CorpusCovariance:
         self.covariance = torch.cov(_unit(_checked(corpus)).T, correction=0)
 
     def similarities(self, first: Tensor, second: Tensor) -> Tensor:
-        one, two = _unit(first), _unit(second)
+        one = _unit(first)
         left = one @ self.covariance
-        spreads = self._spread(one)[:, None] * self._spread(two)[None, :]
-        return _spearman_of_normal(left @ two.T, spreads)
+        spread = _spread(left, one)
+        if second is first:
+            return _spearman_of_normal(left @ one.T, spread[:, None] * spread[None, :])
+        two = _unit(second)
+        return _spearman_of_normal(left @ two.T, spread[:, None] * _spread(two @ self.covariance, two)[None, :])
 
     def pairs(self, first: Tensor, second: Tensor) -> Tensor:
         one, two = _unit(first), _unit(second)
-        return _spearman_of_normal(((one @ self.covariance) * two).sum(dim=-1), self._spread(one) * self._spread(two))
-
-    def _spread(self, unit: Tensor) -> Tensor:
-        """The standard deviation of each sentence's list."""
-        return ((unit @ self.covariance) * unit).sum(dim=-1).clamp(min=0).sqrt()
+        left = one @ self.covariance
+        spreads = _spread(left, one) * _spread(two @ self.covariance, two)
+        return _spearman_of_normal((left * two).sum(dim=-1), spreads)
 
 
 def average_ranks(lists: Tensor) -> Tensor:
@@ -102,6 +108,11 @@ def average_ranks(lists: Tensor) -> Tensor:
     begins = torch.where(torch.cat([edge, differs], dim=1), places, -1.0).cummax(dim=-1).values
     ends = torch.where(torch.cat([differs, edge], dim=1), places, float(size)).flip(-1).cummin(dim=-1).values.flip(-1)
     return torch.empty_like(begins).scatter_(-1, order, (begins + ends) / 2)
+
+
+def _spread(products: Tensor, unit: Tensor) -> Tensor:
+    """The standard deviation of each sentence's list, from its vector and that times the covariance."""
+    return (products * unit).sum(dim=-1).clamp(min=0).sqrt()
 
 
 def _spearman_of_normal(covariances: Tensor, spreads: Tensor) -> Tensor:

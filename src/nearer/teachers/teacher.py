@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from nearer.encoder import Encoder
+from nearer.encoder.precision import LoweredBackbones
 from nearer.errors import SettingError
 from nearer.teachers.vector_store import Rows, VectorStore
 from nearer.text.reading import Reading
@@ -65,11 +66,21 @@ class Teacher:
         """Encode what is not known yet of the training sentences."""
         self.rows = self.store.rows(reading, progress=progress)
         self.vectors = self.store.vectors()
-        self.store.encoder.cpu()  # it has said all it will say; the student needs the room
+        self._make_room()
+
+    def _make_room(self) -> None:
+        """It has said all it will say; the student needs the memory, that of its copy in bf16 too."""
+        self.store.encoder.cpu()._lowered = LoweredBackbones()
 
     def of(self, records: NDArray[np.int64]) -> NDArray[np.float16]:
         """Its vectors of these sentences (sentences, dimension), of length 1."""
         return self.vectors[self.rows[records]]
+
+
+def teacher_identity(teachers: Sequence[Teacher]) -> dict[str, str]:
+    """By place and name, what they are."""
+    named = enumerate(teachers, start=1)
+    return {f"teacher {place}: {teacher.settings.model}": teacher.fingerprint for place, teacher in named}
 
 
 class Teachers:
@@ -107,7 +118,7 @@ class Teachers:
         return found
 
     def identity(self) -> dict[str, str]:
-        return {f"teacher {teacher.settings.model}": teacher.fingerprint for teacher in self.members}
+        return teacher_identity(self.members)
 
     def describe(self) -> list[dict[str, Any]]:
         return [
