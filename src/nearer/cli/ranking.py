@@ -25,7 +25,8 @@ def embed(
 ) -> None:
     """Let a teacher encode a corpus ahead of training. Sentences that it has encoded before are not encoded again.
 
-    `nearer train … --teacher MODEL` does the same where it was not done; an interrupted one goes on where it was.
+    `nearer train … --teacher MODEL` does the same where it was not done; an interrupted one goes on where it was. A CPU
+    computes in float32 and a GPU in bf16, which are kept apart: embed where you train.
     """
     import torch
 

@@ -206,6 +206,11 @@ class Encoder(nn.Module):
         """To be said after weights were changed where torch does not count it, as a replayed step does."""
         self._lowered.forget()
 
+    def set_aside(self) -> None:
+        """To the CPU, without its copies in lower precision: for one that is not asked any more for now."""
+        self._lowered.clear()
+        self.cpu()
+
     def with_backbone(self, backbone: nn.Module) -> Encoder:
         """An encoder that shares all with this one except the backbone."""
         projections: Any = self.projections

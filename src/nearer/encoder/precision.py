@@ -38,6 +38,10 @@ class LoweredBackbones:
         """Take all copies for outdated: for weights that were changed where torch does not count."""
         self._copies = {precision: (None, backbone) for precision, (_, backbone) in self._copies.items()}
 
+    def clear(self) -> None:
+        """Free the memory of all copies."""
+        self._copies = {}
+
     def __deepcopy__(self, memo: dict[int, Any]) -> LoweredBackbones:
         return LoweredBackbones()
 

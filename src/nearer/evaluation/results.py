@@ -95,8 +95,12 @@ class Results:
         return Group(Text(f"{self.model}  ({kind})", style="italic"), table, Text(self._caption(), style="dim"))
 
     def _caption(self) -> str:
-        hidden = ("correlation", "aggregation", "similarity")
-        shown = {name: value for name, value in self.protocol.items() if name not in hidden and value is not False}
+        hidden = [("correlation", "spearman"), ("correlation", "pearson"), ("similarity", "cosine")]
+        shown = {
+            name: value
+            for name, value in self.protocol.items()
+            if name != "aggregation" and (name, value) not in hidden and value is not False
+        }
         facts = ", ".join(name if value is True else f"{name} {value}" for name, value in shown.items())
         return f"{facts}; {self.sentences:,} unique sentences in {self.seconds:.1f} s"
 

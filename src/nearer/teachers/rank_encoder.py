@@ -38,13 +38,15 @@ class RankEncoder:
     """similarity = λ_inf · Spearman's correlation of the two similarity lists + (1 − λ_inf) · cosine.
 
     corpus: unit vectors (corpus size, dimension) by the same encoder. With inference_weight 1 it is the paper's
-    RankEncoder_E: rank vectors alone, on an encoder as it is.
+    RankEncoder_E: rank vectors alone, on an encoder as it is. made_by: the fingerprint of the encoder that the corpus'
+    vectors come from; by default this one as it is now.
     """
 
     encoder: Encoder
     corpus: NDArray[Any]
     inference_weight: float = 0.1
     approximate: bool = False
+    made_by: str = ""
 
     def __post_init__(self) -> None:
         if not 0 <= self.inference_weight <= 1:
@@ -53,6 +55,7 @@ class RankEncoder:
             raise InputError(
                 f"corpus: vectors of shape {self.corpus.shape} given, (2 or more, {self.encoder.dimension}) needed."
             )
+        self.made_by = self.made_by or encoder_fingerprint(self.encoder)
 
     @classmethod
     def build(
@@ -95,16 +98,18 @@ class RankEncoder:
                 "make them anew (nearer rank-encoder)."
             )
         try:
-            return cls(encoder, corpus, weight, approximate)
+            return cls(encoder, corpus, weight, approximate, maker)
         except (InputError, SettingError) as error:
             raise ModelError(f"{folder}: {error}") from None
 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
+        if encoder_fingerprint(self.encoder) != self.made_by:
+            raise ModelError(f"{folder}: the encoder has changed since its corpus was encoded; build it anew.")
         facts = {
             "inference_weight": self.inference_weight,
             "approximate": self.approximate,
             "sentences": len(self.corpus),
-            "encoder": encoder_fingerprint(self.encoder),
+            "encoder": self.made_by,
         }
 
         def add(place: Path) -> None:

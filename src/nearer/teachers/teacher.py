@@ -14,7 +14,6 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from nearer.encoder import Encoder
-from nearer.encoder.precision import LoweredBackbones
 from nearer.errors import SettingError
 from nearer.teachers.vector_store import Rows, VectorStore
 from nearer.text.reading import Reading
@@ -66,11 +65,7 @@ class Teacher:
         """Encode what is not known yet of the training sentences."""
         self.rows = self.store.rows(reading, progress=progress)
         self.vectors = self.store.vectors()
-        self._make_room()
-
-    def _make_room(self) -> None:
-        """It has said all it will say; the student needs the memory, that of its copy in bf16 too."""
-        self.store.encoder.cpu()._lowered = LoweredBackbones()
+        self.store.encoder.set_aside()  # it has said all it will say; the student needs the room
 
     def of(self, records: NDArray[np.int64]) -> NDArray[np.float16]:
         """Its vectors of these sentences (sentences, dimension), of length 1."""

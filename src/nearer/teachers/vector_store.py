@@ -39,7 +39,8 @@ from nearer.text.shapes import SENTENCES
 Rows = NDArray[np.int64]
 Keys = NDArray[np.uint64]
 KEY_BYTES = 16
-# Sentences between two writes on a CPU: what an interruption can cost, a large model does some dozens a second
+# Sentences between two writes on a CPU: an interruption costs two such windows, and a large model does some dozens of
+# sentences a second
 WINDOW_ON_CPU = 2048
 
 
