@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from teacher_text import Watch
+from teacher_text import SENTENCES, WINDOW, Watch, write_lines
 from torch import Tensor
 
 from nearer.encoder import Encoder
-from nearer.teachers import VectorStore
+from nearer.teachers import VectorStore, vector_store
 from nearer.text import read_sentences
 
 
@@ -19,6 +19,17 @@ from nearer.text import read_sentences
 def encoder(tiny_model: Callable[[str], Path]) -> Encoder:
     """To be left as it is."""
     return Encoder.load(tiny_model("bert"), pooling="mean", device="cpu")
+
+
+@pytest.fixture
+def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that a text of forty sentences has several."""
+    monkeypatch.setattr(vector_store, "WINDOW_ON_CPU", WINDOW)
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    return write_lines(tmp_path / "corpus.txt", [*SENTENCES, *SENTENCES[:5]])
 
 
 @pytest.fixture

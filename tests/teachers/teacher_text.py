@@ -24,6 +24,11 @@ def write_lines(path: Path, sentences: list[str]) -> Path:
     return path
 
 
+SENTENCES = different_sentences(40)
+OTHERS = [sentence for sentence in different_sentences(60, seed=1) if sentence not in SENTENCES][:40]
+WINDOW = 8
+
+
 class Watch:
     """How many sentences have passed any model; after `stop_after` of them the user interrupts."""
 

@@ -16,28 +16,16 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from teacher_text import Watch, different_sentences, write_lines
+from teacher_text import OTHERS, SENTENCES, WINDOW, Watch, write_lines
 
 from nearer.encoder import Encoder
 from nearer.encoder.encoder import Vectors
 from nearer.errors import InputError
-from nearer.teachers import VectorStore, vector_store
+from nearer.teachers import VectorStore
 from nearer.text import read_sentences
 
 Check = Callable[[VectorStore, Path], None]
-SENTENCES = different_sentences(40)
-OTHERS = [sentence for sentence in different_sentences(60, seed=1) if sentence not in SENTENCES][:40]
-WINDOW = 8
-
-
-@pytest.fixture(autouse=True)
-def _small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vector_store, "WINDOW_ON_CPU", WINDOW)
-
-
-@pytest.fixture
-def corpus(tmp_path: Path) -> Path:
-    return write_lines(tmp_path / "corpus.txt", [*SENTENCES, *SENTENCES[:5]])
+pytestmark = pytest.mark.usefixtures("small_windows")
 
 
 class TestInterruption:

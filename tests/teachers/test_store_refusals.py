@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from teacher_text import different_sentences, write_lines
+from teacher_text import OTHERS, SENTENCES, write_lines
 
 from nearer.encoder import Encoder
 from nearer.errors import InputError
@@ -17,19 +17,7 @@ from nearer.text import read_sentences
 from nearer.text.reading import Reading
 
 Check = Callable[[VectorStore, Path], None]
-SENTENCES = different_sentences(40)
-OTHERS = [sentence for sentence in different_sentences(60, seed=1) if sentence not in SENTENCES][:40]
-WINDOW = 8
-
-
-@pytest.fixture(autouse=True)
-def _small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vector_store, "WINDOW_ON_CPU", WINDOW)
-
-
-@pytest.fixture
-def corpus(tmp_path: Path) -> Path:
-    return write_lines(tmp_path / "corpus.txt", [*SENTENCES, *SENTENCES[:5]])
+pytestmark = pytest.mark.usefixtures("small_windows")
 
 
 class TestTextThatChanges:

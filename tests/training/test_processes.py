@@ -47,6 +47,7 @@ def in_processes(count: int, *arguments: str) -> None:
         {},
         {"data": "triplets", "hard_negative_weight": 2.0, "pooling": "cls"},
         {"mlm_weight": 0.5, "mlm_rate": 0.999, "batch_size": 7},  # shares of 4 and 3, and a partial batch
+        {"method": "rankcse", "ranking": "list_mle", "batch_size": 7},  # some sentences twice: ties drawn alike
     ],
 )
 def test_two_equal_one(
@@ -55,6 +56,7 @@ def test_two_equal_one(
     corpus: Path,
     tmp_path: Path,
     weights: Callable[[Path], dict[str, Any]],
+    tiny_model: Callable[[str], Path],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     import json
@@ -66,6 +68,10 @@ def test_two_equal_one(
         lines = corpus.read_text().split("\n")[:60]
         text = tmp_path / "triplets.tsv"
         text.write_text("".join("\t".join(lines[place : place + 3]) + "\n" for place in range(0, 57)))
+    if settings.get("method") == "rankcse":
+        text = tmp_path / "twice.txt"
+        text.write_text(corpus.read_text() + corpus.read_text())
+        settings = {**settings, "teachers": [{"model": str(tiny_model("roberta")), "pooling": "mean"}]}
     # dropout and masks are drawn by each process for itself, so they are made certain here
     # a small learning rate: Adam magnifies rounding errors of the first gradients into steps of other weights
     settings = {"dropout": 0.0, "learning_rate": 1e-5, "max_steps": 20, "select_on": [], "test_on": [], **settings}

@@ -223,12 +223,7 @@ class Encoder(nn.Module):
 
     def similarity(self, first: str | Sequence[str], second: str | Sequence[str]) -> float | Vectors:
         """Cosines: one number for two sentences, else a matrix (first, second)."""
-        one = isinstance(first, str) and isinstance(second, str)
-        firsts = [first] if isinstance(first, str) else list(first)
-        seconds = [second] if isinstance(second, str) else list(second)
-        vectors = unit_rows(self.encode([*firsts, *seconds]))
-        cosines = vectors[: len(firsts)] @ vectors[len(firsts) :].T
-        return float(cosines[0, 0]) if one else cosines
+        return compare(self.encode, lambda one, two: unit_rows(one) @ unit_rows(two).T, first, second)
 
     def pair_scores(self, first: Vectors, second: Vectors) -> NDArray[np.float64]:
         """Similarity of each row of `first` to the same row of `second`: what evaluation correlates with the gold."""
@@ -277,6 +272,20 @@ class Encoder(nn.Module):
     @property
     def device(self) -> torch.device:
         return next(self.backbone.parameters()).device
+
+
+def compare(
+    encode: Callable[[list[str]], Vectors],
+    matrix: Callable[[Vectors, Vectors], Vectors],
+    first: str | Sequence[str],
+    second: str | Sequence[str],
+) -> float | Vectors:
+    """The matrix (first, second) of two lists' vectors; of two sentences its one entry."""
+    firsts = [first] if isinstance(first, str) else list(first)
+    seconds = [second] if isinstance(second, str) else list(second)
+    vectors = encode([*firsts, *seconds])
+    scores = matrix(vectors[: len(firsts)], vectors[len(firsts) :])
+    return float(scores[0, 0]) if isinstance(first, str) and isinstance(second, str) else scores
 
 
 def rank_by(

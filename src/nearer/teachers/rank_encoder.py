@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nearer.encoder import Encoder
-from nearer.encoder.encoder import Ranked, Vectors, rank_by, unit_rows
+from nearer.encoder.encoder import Ranked, Vectors, compare, rank_by, unit_rows
 from nearer.encoder.fingerprint import encoder_fingerprint
 from nearer.encoder.folder import save_parts
 from nearer.encoder.projection import Dense
@@ -160,28 +160,27 @@ class RankEncoder:
 
     def similarity(self, first: str | Sequence[str], second: str | Sequence[str]) -> float | Vectors:
         """One number for two sentences, else a matrix (first, second)."""
-        one = isinstance(first, str) and isinstance(second, str)
-        firsts = [first] if isinstance(first, str) else list(first)
-        seconds = [second] if isinstance(second, str) else list(second)
-        vectors = self.encode([*firsts, *seconds])
-        left, right = self._tensor(vectors[: len(firsts)]), self._tensor(vectors[len(firsts) :])
-        cosines = left @ right.T
-        if self.inference_weight:
-            cosines = self._mixed(self._ranks.similarities(left, right), cosines)
-        scores: Vectors = cosines.cpu().numpy()
-        return float(scores[0, 0]) if one else scores
+        return compare(self.encode, self._matrix, first, second)
 
     def pair_scores(self, first: Vectors, second: Vectors) -> NDArray[np.float64]:
         """Similarity of each row of `first` to the same row of `second`."""
-        cosines = (unit_rows(first.astype(np.float64)) * unit_rows(second.astype(np.float64))).sum(-1)
+        cosines = self.encoder.pair_scores(first, second)
         if not self.inference_weight:
-            return np.asarray(cosines, dtype=np.float64)
+            return cosines
         ranks = self._ranks.pairs(self._tensor(first), self._tensor(second)).double().cpu()
         return np.asarray(self._mixed(ranks, torch.from_numpy(cosines)), dtype=np.float64)
 
     def rank(self, query: str, candidates: Sequence[str], *, top: int | None = None) -> list[Ranked]:
         """The candidates by falling similarity to the query; equal ones keep their order."""
         return rank_by(self.similarity, query, candidates, top)
+
+    def _matrix(self, first: Vectors, second: Vectors) -> Vectors:
+        left, right = self._tensor(first), self._tensor(second)
+        scores = left @ right.T
+        if self.inference_weight:
+            scores = self._mixed(self._ranks.similarities(left, right), scores)
+        found: Vectors = scores.cpu().numpy()
+        return found
 
     def _mixed(self, ranks: Tensor, cosines: Tensor) -> Tensor:
         return self.inference_weight * ranks + (1 - self.inference_weight) * cosines
