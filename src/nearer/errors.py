@@ -23,6 +23,10 @@ class ModelError(NearerError, ValueError):
     """A model folder or name that cannot be loaded or saved as asked."""
 
 
+class PoolingError(ModelError):
+    """A plain checkpoint, of which nobody has said how its vectors are pooled."""
+
+
 class TrainingError(NearerError, RuntimeError):
     """A run that cannot go on; what was reached is in its folder."""
 

@@ -14,7 +14,7 @@ import torch
 import yaml
 
 from nearer.encoder import Encoder
-from nearer.errors import InputError, SettingError
+from nearer.errors import InputError, PoolingError, SettingError
 from nearer.teachers import RankEncoder, VectorStore
 from nearer.training import resume, train
 from nearer.training.loop import Interrupted
@@ -136,11 +136,22 @@ def test_a_teacher_that_is_a_plain_checkpoint_must_say_how_it_pools(
     recipe = ranking_recipe("rankcse")
     with pytest.raises(SettingError, match="teachers: none named"):
         train(recipe, corpus, out=tmp_path / "run")
-    with pytest.raises(Exception, match="name the pooling"):
+    with pytest.raises(PoolingError, match=r"teacher .* name the pooling: .*pooling: mean"):
         train(recipe, corpus, teachers=[tiny_model("bert")], out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
     named = {"teachers": [{"model": str(tiny_model("bert")), "pooling": "cls"}]}
     train(recipe, corpus, out=tmp_path / "run", settings={**named, "max_steps": 1, "select_on": [], "test_on": []})
+
+
+def test_what_is_wrong_with_teachers_is_told_in_one_line(
+    ranking_recipe: Callable[..., Path], recipe: Path, corpus: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(SettingError, match=r"^tiny: teachers: this method learns without"):
+        train(recipe, corpus, teachers=["a"], out=tmp_path / "run")
+    with pytest.raises(
+        SettingError, match=r"^rankencoder: teachers: 2 given; one is needed, E1 \(--teacher MODEL\)\.$"
+    ):
+        train(ranking_recipe("rankencoder"), corpus, teachers=["a", "b"], out=tmp_path / "run")
 
 
 def test_weights_of_the_recipe_s_own_teachers_do_not_outlive_them(

@@ -17,7 +17,7 @@ from nearer.encoder.layout import MODULES_FILE, Layout, read_json, read_layout, 
 from nearer.encoder.pooling import needs_hidden_states
 from nearer.encoder.projection import Dense
 from nearer.encoder.settings import EncoderSettings
-from nearer.errors import ModelError, SettingError, first_line
+from nearer.errors import ModelError, PoolingError, SettingError, first_line
 from nearer.versions import library_versions
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def load_parts(
     if (folder / MODULES_FILE).exists():
         layout = read_layout(folder)
     elif pooling is None:
-        raise ModelError(
+        raise PoolingError(
             f"{folder}: a plain checkpoint, which does not say how its vectors are pooled; "
             "name the pooling (--pooling cls, cls_before_head, mean, first_last_mean …)."
         )

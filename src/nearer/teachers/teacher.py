@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from nearer.encoder import Encoder
-from nearer.errors import SettingError
+from nearer.errors import PoolingError, SettingError
 from nearer.teachers.vector_store import Rows, VectorStore
 from nearer.text.reading import Reading
 
@@ -32,7 +32,13 @@ class TeacherSettings(BaseModel):
 
     def load(self, device: torch.device) -> Encoder:
         options = self.model_dump(exclude={"model"})
-        return Encoder.load(self.model, device=device, **options)
+        try:
+            return Encoder.load(self.model, device=device, **options)
+        except PoolingError:
+            raise PoolingError(
+                f"teacher {self.model}: a plain checkpoint, which does not say how its vectors are pooled; name the "
+                f"pooling: --pooling mean (embed), --set 'teachers=[{{model: {self.model}, pooling: mean}}]' (train)."
+            ) from None
 
 
 def _named(value: object) -> object:

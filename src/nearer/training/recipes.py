@@ -100,12 +100,18 @@ def _checked(model: type[BaseModel], values: dict[str, Any], mistakes: list[str]
         return model(**values)
     except ValidationError as errors:
         for error in errors.errors():
+            message = error["msg"].removeprefix("Value error, ").rstrip(".")
+            if not error["loc"]:  # about several settings together, which the message names
+                mistakes.append(message)
+                continue
             place = ".".join(str(part) for part in error["loc"])
             found = "" if error["type"] == "missing" else f" ({error['input']!r} given)"
-            mistakes.append(f"{place}: {error['msg'].removeprefix('Value error, ').rstrip('.')}{found}")
+            mistakes.append(f"{place}: {message}{found}")
         return None
 
 
 def _unknown(key: str, known: set[str]) -> str:
+    if key == "teachers":
+        return "teachers: this method learns without; those of rankcse and rankencoder learn from some"
     near = difflib.get_close_matches(str(key), known, n=1, cutoff=0.5)
     return f"{key}: no such setting" + (f", did you mean {near[0]!r}?" if near else "")
