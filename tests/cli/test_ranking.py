@@ -86,7 +86,7 @@ class TestEmbed:
         assert nearer("embed", pooled, "-").error == "standard input can be read once only: name a file."
 
     def test_a_plain_checkpoint_without_pooling(self, nearer: Run, model: Path, corpus: Path) -> None:
-        assert nearer("embed", model, corpus).error.startswith(f"{model}: a plain checkpoint")
+        assert nearer("embed", model, corpus).error.startswith(f"teacher {model}: a plain checkpoint")
 
     def test_an_empty_corpus(self, nearer: Run, pooled: Path, empty: Path) -> None:
         outcome = nearer("embed", pooled, empty)
@@ -106,7 +106,9 @@ class TestEmbed:
 
         with monkeypatch.context() as patch:
             patch.setattr(Encoder, "forward", interrupted)
-            assert nearer("embed", pooled, corpus).code == 130
+            outcome = nearer("embed", pooled, corpus)
+            assert outcome.code == 130
+            assert "stopped; 0 new vectors are kept; the same command goes on there" in outcome.err
         assert "5 encoded now" in nearer("embed", pooled, corpus).err
 
 

@@ -93,14 +93,16 @@ def test_two_equal_one(
         for name in ("one", "two")
     )
     assert len(one) == len(two) >= 14
+    # all cosines of a tiny random model are near 1, and their differences, which a ranking is made of, mostly rounding
+    near = 1e-2 if settings.get("method") == "rankcse" else 1e-3
     for alone, together in zip(one, two, strict=True):
         assert together["loss"] == pytest.approx(alone["loss"], abs=1e-5)
-        assert together["gradient_norm"] == pytest.approx(alone["gradient_norm"], rel=1e-3, abs=1e-5)
+        assert together["gradient_norm"] == pytest.approx(alone["gradient_norm"], rel=near, abs=1e-5)
     alone, together = weights(tmp_path / "one"), weights(tmp_path / "two")
     moments = [name for name in alone if name.endswith(":exp_avg")]
     assert moments
     for name in moments:  # the running mean of all gradients
-        torch.testing.assert_close(together[name], alone[name], atol=1e-5, rtol=1e-3)
+        torch.testing.assert_close(together[name], alone[name], atol=1e-5, rtol=near)
 
 
 def _certain(self: Any, ids: Any, random: Any) -> Any:

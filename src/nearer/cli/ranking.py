@@ -47,7 +47,11 @@ def embed(
     )
     teacher = Teacher(settings, place)
     before = len(teacher.store.vectors())
-    teacher.learn(reading, progress=True)
+    try:
+        teacher.learn(reading, progress=True)
+    except KeyboardInterrupt:
+        kept = len(teacher.store.vectors()) - before
+        raise KeyboardInterrupt(f"stopped; {kept:,} new vectors are kept; the same command goes on there") from None
     if reading.report.read:
         show_report(reading.report)
     new = len(teacher.vectors) - before
