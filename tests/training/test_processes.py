@@ -47,7 +47,12 @@ def in_processes(count: int, *arguments: str) -> None:
         {},
         {"data": "triplets", "hard_negative_weight": 2.0, "pooling": "cls"},
         {"mlm_weight": 0.5, "mlm_rate": 0.999, "batch_size": 7},  # shares of 4 and 3, and a partial batch
-        {"method": "rankcse", "ranking": "list_mle", "batch_size": 7},  # some sentences twice: ties drawn alike
+        {
+            "method": "rankcse",
+            "ranking": "list_mle",
+            "student_temperature": 0.5,
+            "batch_size": 7,
+        },  # some sentences twice: ties drawn alike
     ],
 )
 def test_two_equal_one(
@@ -96,7 +101,7 @@ def test_two_equal_one(
     # all cosines of a tiny random model are near 1, and their differences, which a ranking is made of, mostly rounding
     near = 1e-2 if settings.get("method") == "rankcse" else 1e-3
     for alone, together in zip(one, two, strict=True):
-        assert together["loss"] == pytest.approx(alone["loss"], abs=1e-5)
+        assert together["loss"] == pytest.approx(alone["loss"], rel=near / 100, abs=1e-5)
         assert together["gradient_norm"] == pytest.approx(alone["gradient_norm"], rel=near, abs=1e-5)
     alone, together = weights(tmp_path / "one"), weights(tmp_path / "two")
     moments = [name for name in alone if name.endswith(":exp_avg")]
