@@ -87,14 +87,19 @@ def _make_tiny(kind: str, folder: Path) -> None:
 
 
 def _word_tokenizer():  # type: ignore[no-untyped-def]
-    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
     from transformers import PreTrainedTokenizerFast
 
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.train_from_iterator(SENTENCES, trainers.WordPieceTrainer(vocab_size=300, special_tokens=special))
+    normalizer, pre_tokenizer = normalizers.BertNormalizer(lowercase=True), pre_tokenizers.BertPreTokenizer()
+    # made by hand: a trained vocabulary is another one in each process, and with it all random models
+    words = sorted(
+        {word for text in SENTENCES for word, _ in pre_tokenizer.pre_tokenize_str(normalizer.normalize_str(text))}
+    )
+    letters = sorted(set("".join(words)))
+    pieces = [*special, *letters, *[f"##{letter}" for letter in letters], *[word for word in words if len(word) > 1]]
+    tokenizer = Tokenizer(models.WordPiece({piece: n for n, piece in enumerate(pieces)}, unk_token="[UNK]"))
+    tokenizer.normalizer, tokenizer.pre_tokenizer = normalizer, pre_tokenizer
     tokenizer.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
     )
