@@ -98,8 +98,9 @@ def test_two_equal_one(
         for name in ("one", "two")
     )
     assert len(one) == len(two) >= 14
-    # all cosines of a tiny random model are near 1, and their differences, which a ranking is made of, mostly rounding
-    near = 1e-2 if settings.get("method") == "rankcse" else 1e-3
+    # all cosines of a tiny random model are near 1, so that its gradients are small and to a part rounding; a wrong
+    # share of a batch of 7 or 8 would make a difference of a tenth and more
+    near = 1e-2
     for alone, together in zip(one, two, strict=True):
         assert together["loss"] == pytest.approx(alone["loss"], rel=near / 100, abs=1e-5)
         assert together["gradient_norm"] == pytest.approx(alone["gradient_norm"], rel=near, abs=1e-5)
