@@ -55,9 +55,23 @@ Encoding = Annotated[str, typer.Option(help="Text encoding of the file.")]
 MaxCharacters = Annotated[int, typer.Option(min=1, help="Longer texts are dropped and reported.")]
 
 
+def column_names(columns: str | None) -> tuple[str, ...] | None:
+    return None if columns is None else tuple(column.strip() for column in columns.split(","))
+
+
+def seed_numbers(text: str) -> list[int]:
+    try:
+        seeds = [int(part) for part in text.split(",")]
+    except ValueError:
+        raise SettingError(f"--seeds: {text!r} is not a list of numbers such as 0,1,2.") from None
+    if len(set(seeds)) != len(seeds) or min(seeds) < 0:
+        raise SettingError(f"--seeds: {text!r} repeats a seed or has one below 0.")
+    return seeds
+
+
 def read_options(columns: str | None, encoding: str, max_characters: int) -> dict[str, Any]:
     return {
-        "columns": None if columns is None else tuple(column.strip() for column in columns.split(",")),
+        "columns": column_names(columns),
         "encoding": encoding,
         "max_characters": max_characters,
     }

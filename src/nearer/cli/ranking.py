@@ -28,16 +28,12 @@ def embed(
     `nearer train … --teacher MODEL` does the same where it was not done; an interrupted one goes on where it was. A CPU
     computes in float32 and a GPU in bf16, which are kept apart: embed where you train.
     """
-    import torch
-
     from nearer.encoder.encoder import chosen_device
     from nearer.teachers.teacher import Teacher, TeacherSettings
     from nearer.text import read_sentences
 
-    names = None if columns is None else [column.strip() for column in columns.split(",")]
-    reading = read_sentences(corpus, columns=names)
+    reading = read_sentences(corpus, columns=options.column_names(columns))
     reading.fingerprint()  # a wrong path should not cost the loading of a model
-    place: torch.device = chosen_device(device)
     settings = TeacherSettings(
         model=model,
         pooling=pooling,
@@ -45,7 +41,7 @@ def embed(
         text_normalisation=text_normalisation,
         pooler_as_head=pooler_as_head,
     )
-    teacher = Teacher(settings, place)
+    teacher = Teacher(settings, chosen_device(device))
     before = len(teacher.store.vectors())
     try:
         teacher.learn(reading, progress=True)

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from nearer.cli import options
 from nearer.cli.output import say, show_table
-from nearer.errors import SettingError
 
 
 def sweep(
@@ -51,12 +51,12 @@ def sweep(
         recipe,
         corpus,
         parse_grid(grid or []),
-        _seeds(seeds),
+        options.seed_numbers(seeds),
         out,
         model=model,
         teachers=teacher,
         data=data,
-        columns=None if columns is None else [column.strip() for column in columns.split(",")],
+        columns=options.column_names(columns),
         settings=fixed,
         keep_models=keep_models,
         say=say,
@@ -73,10 +73,3 @@ def sweep(
     if result.failed:
         say(f"{len(result.failed)} of {len(result.runs)} runs failed; the same command tries them again")
         raise typer.Exit(1)
-
-
-def _seeds(text: str) -> list[int]:
-    try:
-        return [int(part) for part in text.split(",")]
-    except ValueError:
-        raise SettingError(f"--seeds: {text!r} is not a list of numbers such as 0,1,2.") from None

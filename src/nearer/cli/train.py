@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from nearer.cli import options
 from nearer.cli.output import say, show_table
 from nearer.errors import SettingError
 
@@ -58,7 +59,7 @@ def train(
         "model": model,
         "teachers": teacher,
         "data": data,
-        "columns": None if columns is None else [column.strip() for column in columns.split(",")],
+        "columns": options.column_names(columns),
         "settings": overrides,
         "progress": True,
     }
@@ -66,7 +67,7 @@ def train(
         _show(training.train(**arguments, out=out))
         return
     folder = out or Path("runs") / Path(recipe).stem
-    _, figures = training.train_seeds(_seeds(seeds), folder, **arguments)
+    _, figures = training.train_seeds(options.seed_numbers(seeds), folder, **arguments)
     table = Table(title=f"{folder}, seeds {seeds}", title_justify="left")
     table.add_column("task")
     table.add_column("mean ± sd", justify="right")
@@ -81,16 +82,6 @@ def recipes() -> None:
 
     for name in recipe_names():
         print(f"{name}\n    {summary(name)}")
-
-
-def _seeds(text: str) -> list[int]:
-    try:
-        seeds = [int(part) for part in text.split(",")]
-    except ValueError:
-        raise SettingError(f"--seeds: {text!r} is not a list of numbers such as 0,1,2.") from None
-    if len(set(seeds)) != len(seeds) or min(seeds) < 0:
-        raise SettingError(f"--seeds: {text!r} repeats a seed or has one below 0.")
-    return seeds
 
 
 def _show(run: Any) -> None:
