@@ -122,7 +122,7 @@ def _run(folder: Path, recipe: Recipe, facts: dict[str, Any], progress: bool) ->
             raise InputError(f"{name}: is not the one that {folder} was started with; nothing was done.")
     if distributed.rank() == 0:
         _write_config(folder, {**facts, "tokens": store.folder.name, "learns_from": method.identity()})
-    if settings.test_on and not _can_test(settings.test_on, facts["data"]):
+    if settings.test_on and not can_test(settings.test_on, facts["data"]):
         remarks.append(f"no test scores at the end: {', '.join(settings.test_on)} needs --data DIR")
     trainer = Trainer(encoder, method, store, settings)
     remarks += check_memory(trainer)
@@ -189,7 +189,8 @@ def _write_config(folder: Path, facts: dict[str, Any]) -> None:
         raise TrainingError(f"{folder}: cannot be written ({error.strerror}).") from None
 
 
-def _can_test(tasks: list[str], data: str | None) -> bool:
+def can_test(tasks: Sequence[str], data: str | Path | None) -> bool:
+    """Whether these tasks can be had: the STS sets only with their folder."""
     return data is not None or not {"sts", *TASKS}.intersection(tasks)
 
 
@@ -213,7 +214,7 @@ def _finish(
         method.finished(encoder, progress=progress).save(place)
     shutil.rmtree(best, ignore_errors=True)
     scores = None
-    if test_on and _can_test(test_on, data):
+    if test_on and can_test(test_on, data):
         scores = evaluate(load_model(place, device=encoder.device), load_tasks(test_on, data), progress=progress)
         scores.write_json(folder / "scores.json")
     return TrainedModel(folder, place, state.best_step, state.best_score, scores)

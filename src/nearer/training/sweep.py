@@ -22,12 +22,11 @@ from filelock import FileLock, Timeout
 from nearer.encoder import Encoder
 from nearer.errors import MissingExtraError, NearerError, SettingError, TrainingError, first_line
 from nearer.evaluation import Results, load_tasks
-from nearer.evaluation.sts_sets import TASKS
 from nearer.text.reading import Reading, ReadOptions
 from nearer.text.shapes import SHAPES
 from nearer.training.heat_map import draw
 from nearer.training.loop import Interrupted
-from nearer.training.run import CONFIG, TrainedModel, resume, train
+from nearer.training.run import CONFIG, TrainedModel, can_test, resume, train
 from nearer.training.selection import Selection
 from nearer.training.sweep_folder import check_folder, find_runs, open_folder, record, tidy
 from nearer.training.sweep_grid import PlannedRun, plan_runs, point_name
@@ -110,7 +109,7 @@ def _check_sources(
             raise SettingError("select_on: is empty, so no dev score would tell the points apart; name a dev task.")
         Selection(list(dev), data)
     for tests in dict.fromkeys(tuple(each.test_on) for each in every):
-        if tests and (data is not None or not {"sts", *TASKS}.intersection(tests)):  # else runs do without test scores
+        if tests and can_test(tests, data):  # else runs do without test scores
             load_tasks(tests, data)
     for checkpoint, pooling in dict.fromkeys((each.model, each.pooling) for each in every):
         Encoder.load(checkpoint, pooling=pooling, device="cpu")
