@@ -23,7 +23,7 @@ from nearer.errors import SettingError
 from nearer.integrations.list_scores import batch_scores, given_scores, list_scores, teacher_scores
 from nearer.integrations.loss_base import Loss, LossBase, check_settings
 from nearer.integrations.teacher_labels import teacher_labels
-from nearer.objectives import info_nce, list_mle, list_net, ranking_consistency
+from nearer.objectives import contrast, list_mle, list_net, ranking_consistency
 
 __all__ = ["ListMLELoss", "ListNetLoss", "RankCSELoss", "RankingConsistencyLoss", "teacher_labels"]
 
@@ -197,11 +197,10 @@ class RankCSELoss(LossBase):
         )
 
     def compute_loss_from_embeddings(self, embeddings: Sequence[Tensor], labels: Tensor | None) -> Loss:
-        first, second = embeddings
         student = batch_scores(embeddings)
         parts: dict[str, Tensor] = {}
         if weight := self.weights["contrastive_weight"]:
-            parts["contrastive"] = weight * info_nce(first, second, temperature=self.temperature)
+            parts["contrastive"] = weight * contrast(student / self.temperature)
         if weight := self.weights["consistency_weight"]:
             parts["consistency"] = weight * ranking_consistency(student, temperature=self.temperature)
         if weight := self.weights["ranking_weight"]:
