@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from nearer.encoder.packed_attention import have_kernels
 from nearer.errors import InputError
 
 # Entries of all lists that are ranked at a time: bounds the memory. And rows: fewer than 128 long ones are sorted one
@@ -100,6 +101,10 @@ class CorpusCovariance:
 def average_ranks(lists: Tensor) -> Tensor:
     """Ranks from 0 of each row's values, rising; equal values share the mean of their ranks."""
     ordered, order = lists.sort(dim=-1)
+    if lists.is_cuda and have_kernels():
+        from nearer.teachers.rank_kernel import mean_ranks
+
+        return mean_ranks(ordered, order)
     size = lists.shape[-1]
     places = torch.arange(size, device=lists.device, dtype=torch.float32)
     differs = ordered[:, 1:] != ordered[:, :-1]

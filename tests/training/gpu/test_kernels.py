@@ -136,3 +136,17 @@ def test_adam_is_torch_s(copied: bool, decay: float) -> None:
             torch.testing.assert_close(weight, same, rtol=1e-5, atol=1e-6)
             if copy is not None:
                 torch.testing.assert_close(copy, weight.detach().to(torch.bfloat16), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(
+    ("rows", "size", "values"), [(3, 1, 2), (2, 5, 2), (5, 2048, 40), (2, 100_003, 10**6), (4, 5000, 1)]
+)
+def test_mean_ranks_with_ties(rows: int, size: int, values: int) -> None:
+    from scipy.stats import rankdata
+
+    from nearer.teachers.rank_vectors import average_ranks
+
+    generator = torch.Generator().manual_seed(size)
+    lists = (torch.randint(values, (rows, size), generator=generator).float() - values / 2) / 7
+    found = average_ranks(lists.to(DEVICE))
+    assert torch.equal(found.cpu().double(), torch.from_numpy(rankdata(lists.numpy(), axis=1) - 1))
