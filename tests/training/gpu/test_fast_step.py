@@ -86,10 +86,9 @@ def test_views_have_noise_of_their_own_and_steps_too(
     settings = {"precision": "float32", "dropout": 0.3, "learning_rate": 1e-12}
     noisy = take_steps(make_trainer(**settings), 4)
     fixed = take_steps(make_trainer(**settings, fixed_masks=True), 4)
-    quiet = take_steps(make_trainer(**{**settings, "dropout": 0.0}), 4)
-    # equal masks for both views: each sentence is its own nearest, as without dropout
-    assert float(fixed[:, 0].mean()) < float(noisy[:, 0].mean())
-    assert float((fixed[:, 0] - quiet[:, 0]).abs().mean()) < float((noisy[:, 0] - quiet[:, 0]).abs().mean())
+    # equal masks for both views: each sentence is its own nearest
+    assert bool((fixed[:, 0] < noisy[:, 0] - 0.1).all())
+    assert noisy[:, 0].unique().numel() == 4
 
 
 def test_dropout_of_the_fast_step_is_that_of_the_plain_one_on_average(
