@@ -19,7 +19,8 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from nearer.encoder import Encoder, EncoderSettings, Ranked
     from nearer.errors import InputError, ModelError, NearerError, SettingError
-    from nearer.evaluation import Results, evaluate
+    from nearer.evaluation import Results
+    from nearer.evaluation.evaluate import evaluate
     from nearer.teachers import RankEncoder, load_model
     from nearer.text import Pair, RankingList, Triplet, read_pairs, read_ranking_lists, read_sentences, read_triplets
     from nearer.training import TrainedModel, resume, train

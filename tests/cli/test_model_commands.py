@@ -197,15 +197,13 @@ class TestEvaluate:
         assert outcome.code == 0
         assert f"{pooled}  (Spearman × 100, all)" in outcome.out
         [row] = [line for line in outcome.out.splitlines() if "│ pairs " in line]
-        assert [cell.strip() for cell in row.split("│")[1:4]] == ["pairs", "file", "3"]
+        assert [cell.strip() for cell in row.split("│")[1:4]] == ["pairs", "file", "3 pairs"]
         assert "4 read, 3 kept, 1 dropped" in outcome.err
 
     def test_json_on_standard_output(self, nearer, pooled: Path, pairs: Path) -> None:
         outcome = nearer("evaluate", pooled, "--tasks", f"everyday, {pairs},", "--json", "-")
         found = json.loads(outcome.out)
         assert found["protocol"] == {
-            "correlation": "spearman",
-            "aggregation": "all",
             "similarity": "cosine",
             "pooling": "mean",
             "head": False,
@@ -213,10 +211,11 @@ class TestEvaluate:
             "text_normalisation": "none",
             "precision": "float32",
         }
-        assert [(s["task"], s["pairs"], s["dropped"]) for s in found["scores"]] == [
+        assert [(s["task"], s["count"], s["dropped"]) for s in found["scores"]] == [
             ("everyday", 300, 0),
             ("pairs", 3, 1),
         ]
+        assert [s["protocol"] for s in found["scores"]] == [{"correlation": "spearman", "aggregation": "all"}] * 2
         assert found["average"] == pytest.approx(sum(score["score"] for score in found["scores"]) / 2)
 
     def test_precision(self, nearer, pooled: Path, encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -273,7 +272,7 @@ class TestEvaluate:
 
     def test_an_unknown_task(self, nearer) -> None:
         error = nearer("evaluate", "./no model", "--tasks", "sts12,stsb-def").error
-        assert error.startswith("tasks: 'stsb-def' is neither a file nor one of sts, everyday, sts12, ")
+        assert error.startswith("tasks: 'stsb-def' is neither a file nor a task. sts: sts, everyday, sts12, ")
         assert error.endswith("Did you mean 'stsb-dev'?")
 
     def test_no_data_folder(self, nearer, tmp_path: Path) -> None:

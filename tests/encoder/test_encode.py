@@ -210,6 +210,13 @@ def test_similarity_is_the_cosine(encoder: Encoder) -> None:
     assert matrix[0, 1] == pytest.approx(1, abs=1e-6)
 
 
+def test_all_pairs_of_vectors_of_any_length(encoder: Encoder) -> None:
+    first, second = ["a man", "x"], ["rain again", "a man", "fox"]
+    found = encoder.score_matrix(3 * encoder.encode(first), encoder.encode(second))
+    np.testing.assert_allclose(found, encoder.similarity(first, second), atol=1e-6)
+    assert found.dtype == np.float32
+
+
 def test_rank_sorts_by_similarity_and_keeps_the_order_of_equals(encoder: Encoder) -> None:
     candidates = ["the dog", "a man is eating", "rain", "the dog"]
     ranked = encoder.rank("a man", candidates)

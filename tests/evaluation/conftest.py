@@ -102,6 +102,9 @@ class LengthScorer:
     def pair_scores(self, first: NDArray[np.float32], second: NDArray[np.float32]) -> NDArray[np.float64]:
         return self.score(-np.abs(first - second).astype(np.float64)[:, 0])
 
+    def score_matrix(self, first: NDArray[np.float32], second: NDArray[np.float32]) -> NDArray[np.float32]:
+        return self.score(-np.abs(first - second.T).astype(np.float64)).astype(np.float32)
+
 
 @pytest.fixture
 def length_scorer() -> type[LengthScorer]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +11,10 @@ import pytest
 import scipy.stats
 
 from nearer.encoder import Encoder
-from nearer.errors import InputError, SettingError
+from nearer.errors import SettingError
 from nearer.evaluation import PairTask, evaluate, load_tasks
 from nearer.evaluation.correlation import pearson, spearman
+from nearer.evaluation.reranking import RerankingQuery, RerankingTask
 from nearer.text import Pair
 
 GRADED = [Pair("a", "bb", 5), Pair("a", "dddd", 4), Pair("ccc", "a", 4.5), Pair("a", "ffffffff", 1), Pair("a", "a", 5)]
@@ -20,6 +22,9 @@ GRADED = [Pair("a", "bb", 5), Pair("a", "dddd", 4), Pair("ccc", "a", 4.5), Pair(
 
 def task(name: str = "x", **subsets: list[Pair]) -> PairTask:
     return PairTask(name, "file", "file", subsets or {name: GRADED})
+
+
+TWO_SUBSETS = task(one=GRADED, two=[Pair("a", "bb", 1), Pair("cccc", "d", 2), Pair("ee", "ffffff", 3)])
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +54,7 @@ class TestAgainstTheObviousWay:
     def test_the_figure_of_the_demonstration(self, wiki_mini: Encoder) -> None:
         results = evaluate(wiki_mini, "everyday")
         assert results["everyday"] == pytest.approx(48.33, abs=0.02)
-        assert (results.scores[0].pairs, results.scores[0].dropped, results.sentences) == (300, 0, 360)
+        assert (results.scores[0].count, results.scores[0].dropped, results.sentences) == (300, 0, 360)
 
     def test_subsets_and_aggregations(self, length_scorer) -> None:
         first, second = GRADED, [Pair("a", "bb", 1), Pair("cccc", "d", 2), Pair("ee", "ffffff", 3)]
@@ -59,27 +64,38 @@ class TestAgainstTheObviousWay:
             sides.append((np.array(similarity, dtype=float), np.array([pair.score for pair in pairs], dtype=float)))
         together = np.concatenate([s for s, _ in sides]), np.concatenate([g for _, g in sides])
         found = evaluate(length_scorer(), [task(one=first, two=second)]).scores[0]
-        for measure, figures in ((spearman, found.spearman), (pearson, found.pearson)):
+        for measure in (spearman, pearson):
+            name = measure.__name__
             one, two = (measure(*side) for side in sides)
             assert one is not None
             assert two is not None
-            assert figures == {
-                "all": pytest.approx(100 * measure(*together)),  # type: ignore[operator]
-                "mean": pytest.approx(50 * (one + two)),
-                "wmean": pytest.approx(100 * (5 * one + 3 * two) / 8),
+            assert {key: figure for key, figure in found.figures.items() if key.startswith(name)} == {
+                name: pytest.approx(100 * measure(*together)),  # type: ignore[operator]
+                f"{name} mean": pytest.approx(50 * (one + two)),
+                f"{name} wmean": pytest.approx(100 * (5 * one + 3 * two) / 8),
             }
-            name = measure.__name__
-            assert [subset[name] for subset in found.subsets.values()] == pytest.approx([100 * one, 100 * two])
-        assert {name: subset["pairs"] for name, subset in found.subsets.items()} == {"one": 5, "two": 3}
+            assert [subset[name] for subset in found.details["subsets"].values()] == pytest.approx(
+                [100 * one, 100 * two]
+            )
+        assert {name: subset["pairs"] for name, subset in found.details["subsets"].items()} == {"one": 5, "two": 3}
 
     @pytest.mark.parametrize("correlation", ["spearman", "pearson"])
-    @pytest.mark.parametrize("aggregation", ["all", "mean", "wmean"])
-    def test_the_main_figure_is_the_one_asked_for(self, correlation: str, aggregation: str, length_scorer) -> None:
-        asked = task(one=GRADED, two=[Pair("a", "bb", 1), Pair("cccc", "d", 2), Pair("ee", "ffffff", 3)])
-        results = evaluate(length_scorer(), [asked], correlation=correlation, aggregation=aggregation)
-        figure = getattr(results.scores[0], correlation)[aggregation]
-        assert results["x"] == results.average == results.to_dict()["scores"][0]["score"] == figure
-        assert len({*results.scores[0].spearman.values(), *results.scores[0].pearson.values()}) == 6
+    @pytest.mark.parametrize(("aggregation", "ending"), [("all", ""), ("mean", " mean"), ("wmean", " wmean")])
+    def test_the_main_figure_is_the_one_asked_for(
+        self, correlation: str, aggregation: str, ending: str, length_scorer
+    ) -> None:
+        results = evaluate(length_scorer(), [TWO_SUBSETS], correlation=correlation, aggregation=aggregation)
+        [score] = results.scores
+        assert score.protocol == {"correlation": correlation, "aggregation": aggregation}
+        assert score.measure == correlation + ending
+        assert results["x"] == results.average == score.score == score.figures[correlation + ending]
+        assert len(set(score.figures.values())) == len(score.figures) == 6
+
+    def test_a_task_keeps_its_own_figure_unless_another_is_asked_for(self, length_scorer) -> None:
+        own = replace(TWO_SUBSETS, correlation="pearson", aggregation="mean")
+        assert evaluate(length_scorer(), own).scores[0].measure == "pearson mean"
+        assert evaluate(length_scorer(), own, aggregation="all").scores[0].measure == "pearson"
+        assert evaluate(length_scorer(), own, correlation="spearman").scores[0].measure == "spearman mean"
 
 
 class TestEncoding:
@@ -104,7 +120,7 @@ class TestUndefined:
         constant = [pair._replace(score=2.0) for pair in GRADED]
         results = evaluate(length_scorer(), [task("x", x=constant), task("y")])
         assert results.scores[0].remark == "undefined: all gold scores are equal"
-        assert results.scores[0].spearman == results.scores[0].pearson == {"all": None, "mean": None, "wmean": None}
+        assert set(results.scores[0].figures.values()) == {None}
         assert results["x"] is results.average is None
         assert results["y"] is not None
         assert results.scores[1].remark == ""
@@ -125,15 +141,14 @@ class TestUndefined:
         results = evaluate(length_scorer(), subsets, aggregation=aggregation)
         assert results.scores[0].remark == "undefined over subsets: in two all gold scores are equal"
         assert results["x"] is None
-        assert results.scores[0].spearman["all"] is not None
+        assert results.scores[0].figures["spearman"] is not None
 
 
 class TestProtocol:
     def test_everything_that_decides_a_score(self, wiki_mini: Encoder) -> None:
-        protocol = evaluate(wiki_mini, task(), aggregation="wmean", correlation="pearson").protocol
-        assert protocol == {
-            "correlation": "pearson",
-            "aggregation": "wmean",
+        results = evaluate(wiki_mini, task(), aggregation="wmean", correlation="pearson")
+        assert results.scores[0].protocol == {"correlation": "pearson", "aggregation": "wmean"}
+        assert results.protocol == {
             "similarity": "cosine",
             "pooling": "mean",
             "head": False,
@@ -188,40 +203,19 @@ class TestProtocol:
         assert read["protocol"] == results.protocol
         assert (read["average"], read["scores"][1]["score"]) == (results.average, results["y"])
 
+    def test_the_reading_of_reranking_tasks(self, length_scorer) -> None:
+        queries = RerankingTask("own", "file", "file", [RerankingQuery(("a",), ("bb",), ("ccc", "dddd"))])
+        for reading in ("mteb-v1", "mteb-v2"):
+            [score] = evaluate(length_scorer(), queries, reading=reading).scores
+            assert score.protocol["reading"] == reading
+        assert evaluate(length_scorer(), queries).scores[0].protocol["reading"] == "mteb-v1"
+
 
 class TestTasks:
-    def test_a_task_that_comes_twice_counts_once(self, mini_sts, tmp_path: Path) -> None:
-        data = mini_sts.write(tmp_path / "data", "raw")
-        tasks = load_tasks(["stsb-dev", "sts", "stsb", "STSB", "everyday", "everyday"], data)
-        assert [task.name for task in tasks] == [
-            "STS-B",
-            *["STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R"],
-            "everyday",
-        ]
-        assert load_tasks([*tasks, tasks[0]], None) == tasks
-
     def test_order_is_kept(self, mini_sts, tmp_path: Path, length_scorer) -> None:
         data = mini_sts.write(tmp_path / "data", "raw")
         results = evaluate(length_scorer(), [task(), "sts13", task("y"), "everyday"], data=data)
         assert [score.task for score in results.scores] == ["x", "STS13", "y", "everyday"]
-
-    def test_a_file(self, tmp_path: Path) -> None:
-        path = tmp_path / "no ending"
-        path.write_text("a\tb\t1\nc\td\t2\n", encoding="utf-8")
-        [found] = load_tasks([str(path)], None)
-        assert found.pairs == [Pair("a", "b", 1), Pair("c", "d", 2)]
-
-    def test_a_file_that_is_not_there(self, tmp_path: Path) -> None:
-        with pytest.raises(InputError, match=r"none\.tsv: no such file\.$"):
-            load_tasks([str(tmp_path / "none.tsv")], None)
-
-    def test_sets_without_a_folder(self) -> None:
-        with pytest.raises(SettingError, match=r"tasks: 'sts12' needs the folder of the STS sets \(--data DIR\)"):
-            load_tasks(["sts"], None)
-
-    def test_an_unknown_name_is_told_before_the_folder_is_asked_for(self) -> None:
-        with pytest.raises(SettingError, match="Did you mean 'stsb-dev'"):
-            load_tasks(["stsb-def"], None)
 
     @pytest.mark.parametrize("none", [[], ()])
     def test_none_at_all(self, none, length_scorer) -> None:
@@ -240,6 +234,7 @@ class TestSettings:
         [
             ({"aggregation": "sum"}, "aggregation: 'sum' is not one of all, mean, wmean"),
             ({"correlation": "kendall"}, "correlation: 'kendall' is not one of spearman, pearson"),
+            ({"reading": "mteb-v3"}, "reading: 'mteb-v3' is not one of mteb-v1, mteb-v2"),
         ],
     )
     def test_unknown_values(self, settings: dict[str, str], message: str, length_scorer) -> None:

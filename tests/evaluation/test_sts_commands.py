@@ -121,4 +121,9 @@ class TestEvaluate:
         )
         rows = [[cell.strip() for cell in line.split("│")[1:4]] for line in out.splitlines() if line.startswith("│")]
         assert code == 0
-        assert rows == [["STS12", "test", "5"], ["STS-B", "dev", "2"], ["SICK-R", "all", "9"], ["average", "", ""]]
+        assert rows == [
+            ["STS12", "test", "5 pairs"],
+            ["STS-B", "dev", "2 pairs"],
+            ["SICK-R", "all", "9 pairs"],
+            ["average", "", ""],
+        ]

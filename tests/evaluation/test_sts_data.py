@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from nearer.errors import InputError, SettingError
-from nearer.evaluation.sts_data import MissingData, expand, load_sts
+from nearer.errors import InputError
+from nearer.evaluation.sts_data import MissingData, load_sts
 from nearer.evaluation.sts_sets import SEVEN, TASKS
 from nearer.text import Pair
 
@@ -67,8 +67,8 @@ class TestLayouts:
         assert task.subsets == {"STS12": [*mini_sts.pairs("MSRvid", 2), *mini_sts.pairs("surprise.OnWN", 3)]}
 
     @pytest.mark.parametrize("layout", ["senteval", "raw"])
-    def test_sts_is_the_seven(self, layout: str, mini_sts, tmp_path: Path) -> None:
-        tasks = load_sts(["sts"], mini_sts.write(tmp_path / "data", layout))
+    def test_the_seven(self, layout: str, mini_sts, tmp_path: Path) -> None:
+        tasks = load_sts(SEVEN, mini_sts.write(tmp_path / "data", layout))
         assert [task.name for task in tasks] == ["STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R"]
         assert {task.split for task in tasks} == {"test"}
 
@@ -264,24 +264,3 @@ class TestErrors:
         path.unlink()
         path.mkdir()
         self.says("stsb", root, f"{path}: cannot be read (")
-
-
-class TestNames:
-    def test_sts_stands_for_the_seven(self) -> None:
-        assert expand(["sts"]) == list(SEVEN)
-
-    def test_each_name_once_in_order(self) -> None:
-        assert expand(["STSB", "sts13", "stsb"]) == ["stsb", "sts13"]
-        assert expand(["stsb", "sts"])[:2] == ["stsb", "sts12"]
-
-    @pytest.mark.parametrize(
-        ("name", "nearest"), [("stsb-def", "stsb-dev"), ("sick", "sick-r"), ("STS17", "sts1"), ("everday", "everyday")]
-    )
-    def test_unknown_with_the_nearest(self, name: str, nearest: str) -> None:
-        message = f"tasks: {name!r} is neither a file nor one of sts, everyday, sts12, .*Did you mean '{nearest}"
-        with pytest.raises(SettingError, match=message):
-            expand([name])
-
-    def test_unknown_without_any_near(self) -> None:
-        with pytest.raises(SettingError, match=r"'xyz' is neither a file nor one of .*sick-r-all\.$"):
-            expand(["xyz"])

@@ -75,7 +75,7 @@ def test_what_was_fetched_is_what_the_mirror_holds(mini_sts, mirror: Path, tmp_p
 def test_an_evaluation_runs_on_it(mini_sts, mirror: Path, tmp_path: Path, length_scorer) -> None:
     fetch(tmp_path / "sts", mirror)
     results = evaluate(length_scorer(), ["sts12", "stsb", "sick-r-all"], data=tmp_path / "sts")
-    assert [(score.task, score.layout, score.pairs) for score in results.scores] == [
+    assert [(score.task, score.layout, score.count) for score in results.scores] == [
         ("STS12", "flat", 5),
         ("STS-B", "flat", 3),
         ("SICK-R", "flat", 9),

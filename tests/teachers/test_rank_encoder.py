@@ -62,6 +62,12 @@ class TestAgainstTheObviousWay:
         wanted = [obvious(model, one, two) for one, two in zip(FIRST, SECOND, strict=True)]
         np.testing.assert_allclose(found, wanted, atol=NEAR)
 
+    def test_all_pairs_of_rows(self, model: RankEncoder) -> None:
+        found = model.score_matrix(3 * model.encode(FIRST), model.encode(SECOND[:4]))
+        assert found.dtype == np.float32
+        wanted = [[obvious(model, one, two) for two in SECOND[:4]] for one in FIRST]
+        np.testing.assert_allclose(found, wanted, atol=NEAR)
+
     def test_rank(self, model: RankEncoder) -> None:
         candidates = [*SECOND, SECOND[1]]
         found = model.rank(FIRST[0], candidates)

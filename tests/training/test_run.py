@@ -247,10 +247,12 @@ class TestTrouble:
     def test_what_can_be_wrong_is_told_before_the_first_step(self, recipe: Path, corpus: Path, tmp_path: Path) -> None:
         with pytest.raises(InputError, match="no such file"):
             train(recipe, tmp_path / "none.txt", out=tmp_path / "run")
-        with pytest.raises(SettingError, match="needs the folder of the STS sets"):
+        with pytest.raises(SettingError, match="needs the folder of the published sets"):
             train(recipe, corpus, out=tmp_path / "run", settings={"select_on": "stsb-dev"})
         with pytest.raises(SettingError, match="is a test set"):
             train(recipe, corpus, out=tmp_path / "run", data=tmp_path, settings={"select_on": "stsb"})
+        with pytest.raises(SettingError, match="Did you mean 'stsb'"):
+            train(recipe, corpus, out=tmp_path / "run", data=tmp_path, settings={"test_on": "stsbb"})
         with pytest.raises(InputError, match="do not make one batch"):
             train(recipe, corpus, out=tmp_path / "run2", settings={"batch_size": 500, "keep_partial": False})
 

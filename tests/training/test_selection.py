@@ -51,10 +51,69 @@ def test_the_score_is_that_of_an_evaluation(
     results = evaluate(encoder, dev_files[:files])
     assert found.score == pytest.approx(results.average, abs=1e-6)
     assert found.tasks == pytest.approx(
-        {f"{score.task} {score.split}": results.main(score) for score in results.scores}, abs=1e-6
+        {f"{score.task} {score.split}": score.score for score in results.scores}, abs=1e-6
     )
     assert len(found.tasks) == files
     assert encoder.training
+
+
+@pytest.fixture
+def partners_file(tmp_path: Path) -> str:
+    """Two sentences with five partners each."""
+    draw = random.Random(7)
+    path = tmp_path / "partners.tsv"
+    lines = [
+        f"{sentence}\t{' '.join(draw.choices(WORDS, k=draw.randint(2, 9)))} {place}\t{score}\n"
+        for sentence in ("the lazy dog", "a man eats")
+        for place, score in enumerate(draw.sample(range(6), k=5))
+    ]
+    path.write_text("".join(lines))
+    return str(path)
+
+
+def test_a_task_of_another_kind_beside_pairs(encoder: Encoder, dev_files: list[str], partners_file: str) -> None:
+    names = [*dev_files, f"ranking:{partners_file}"]
+    found = Selection(names, None).score(encoder)
+    results = evaluate(encoder, names)
+    assert results.scores[-1].kind == "ranking"
+    assert found.tasks == pytest.approx(
+        {f"{score.task} {score.split}": score.score for score in results.scores}, abs=1e-6
+    )
+    assert found.score == pytest.approx(sum(found.tasks.values()) / 3)
+    assert encoder.training
+
+
+def test_a_task_that_fits_regressions(encoder: Encoder, tmp_path: Path) -> None:
+    """In the middle of training, where gradients are being recorded; and it leaves the run's randomness alone."""
+    draw = random.Random(3)
+    lines = [f"{' '.join(draw.choices(WORDS, k=draw.randint(2, 9)))}\t{draw.randint(0, 1)}\n" for _ in range(60)]
+    (tmp_path / "classes.tsv").write_text("".join(lines))
+    name = f"transfer-fast:{tmp_path / 'classes.tsv'}"
+    before = torch.get_rng_state()
+    with torch.enable_grad():
+        found = Selection([name], None).score(encoder)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert found.score == pytest.approx(evaluate(encoder, name).average, abs=1e-6)
+
+
+def test_a_task_of_another_kind_sees_the_weights_of_now(encoder: Encoder, partners_file: str) -> None:
+    selection = Selection([f"ranking:{partners_file}"], None)
+    before = selection.score(encoder).score
+    with torch.no_grad():
+        for weight in encoder.backbone.parameters():
+            weight += torch.randn(weight.shape, generator=torch.Generator().manual_seed(3))
+    after = selection.score(encoder).score
+    assert after == pytest.approx(evaluate(encoder, f"ranking:{partners_file}").average)
+    assert after != before
+
+
+@pytest.mark.parametrize("bias", [1.0, float("nan")], ids=["alike", "diverged"])
+def test_vectors_that_tell_nothing_are_worse_than_any_order(bias: float, encoder: Encoder, partners_file: str) -> None:
+    last = encoder.backbone.encoder.layer[-1].output.LayerNorm
+    with torch.no_grad():
+        last.weight.zero_()
+        last.bias.fill_(bias)
+    assert Selection([f"ranking:{partners_file}"], None).score(encoder).score == -100.0
 
 
 def test_a_second_look_sees_the_weights_of_now(encoder: Encoder, dev_files: list[str]) -> None:
@@ -145,7 +204,9 @@ def test_equal_gold_scores_are_refused(tmp_path: Path) -> None:
         Selection([str(path)], None)
 
 
-@pytest.mark.parametrize("name", ["STSB", "sick-r-all", "Sts"])
+@pytest.mark.parametrize(
+    "name", ["STSB", "sick-r-all", "Sts", "ranking", "ranking:sts12", "Ranking:STSB", "wikiqa", "MR-fast"]
+)
 def test_test_sets_are_refused_however_they_are_written(name: str) -> None:
     with pytest.raises(SettingError, match="test set"):
         Selection([name], None)

@@ -20,6 +20,11 @@ class Aggregation(StrEnum):
     wmean = "wmean"
 
 
+class Reading(StrEnum):
+    v1 = "mteb-v1"
+    v2 = "mteb-v2"
+
+
 class Correlation(StrEnum):
     spearman = "spearman"
     pearson = "pearson"
@@ -29,9 +34,16 @@ def evaluate(
     model: options.Model,
     tasks: Annotated[
         str,
-        typer.Option(help="Comma-separated: sts (the seven), sts12 … stsb-dev, sick-r, everyday (bundled), or files."),
+        typer.Option(
+            help="Comma-separated: sts (the seven), sts12 … stsb-dev, sick-r, everyday (bundled), a FILE of scored "
+            "pairs; transfer or transfer-fast (the seven), mr … mrpc, mr-fast …, transfer:FILE of labelled sentences; "
+            "ranking, ranking:stsb, ranking:FILE; wikiqa, askubuntu, scidocs, stackoverflow, mindsmall, rerank:FILE; "
+            "retrieval:FOLDER."
+        ),
     ] = "sts",
-    data: Annotated[Path | None, typer.Option(help="Folder of the STS sets (SentEval's layout or raw).")] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="Folder of the published sets (SentEval's layout or raw; WikiQA's files).")
+    ] = None,
     pooling: options.Pooling = None,
     max_length: options.MaxLength = None,
     text_normalisation: options.Normalisation = None,
@@ -40,6 +52,7 @@ def evaluate(
         Aggregation, typer.Option(help="Over a year's subsets: joined, averaged, or averaged by size.")
     ] = Aggregation.all,
     correlation: Annotated[Correlation, typer.Option(help="With the gold scores.")] = Correlation.spearman,
+    reading: Annotated[Reading | None, typer.Option(help="Of reranking tasks: MTEB's, v1 unless said.")] = None,
     json_file: Annotated[
         Path | None, typer.Option("--json", help="Write scores and protocol; '-' prints them.")
     ] = None,
@@ -51,28 +64,29 @@ def evaluate(
     device: options.Device = None,
     trust_remote_code: options.RemoteCode = False,
 ) -> None:
-    """Score a model on STS tasks, or on any file with two sentences and a score."""
+    """Score a model: STS, transfer, ranking, reranking and retrieval tasks, published or of your own."""
+    from nearer.baselines import load_scorer
     from nearer.evaluation import evaluate as run
     from nearer.evaluation import load_tasks
-    from nearer.teachers import RankEncoder, load_model
+    from nearer.teachers import RankEncoder
 
     # the paths first: a wrong one should not cost the loading of a model
     if json_file is not None and not json_file.parent.is_dir():
         raise InputError(f"{json_file}: the folder {json_file.parent} does not exist.")
     loaded = load_tasks([name.strip() for name in tasks.split(",") if name.strip()], data)
-    for task in loaded:
-        if task.report:
-            show_report(task.report)
-    encoder = load_model(
+    for report in (getattr(task, "report", None) for task in loaded):
+        if report:
+            show_report(report)
+    encoder = load_scorer(
         model,
         pooling=pooling,
         max_length=max_length,
         text_normalisation=text_normalisation,
         pooler_as_head=pooler_as_head,
+        precision=precision.value,
         device=device,
         trust_remote_code=trust_remote_code,
     )
-    encoder.precision = precision.value
     if inference_weight is not None:
         if not isinstance(encoder, RankEncoder):
             raise SettingError(f"--inference-weight: {model} is not a RankEncoder (`nearer rank-encoder` makes one).")
@@ -82,6 +96,7 @@ def evaluate(
         loaded,
         aggregation=aggregation.value,
         correlation=correlation.value,
+        reading=None if reading is None else reading.value,
         batch_size=batch_size,
         progress=True,
     )

@@ -223,13 +223,18 @@ class Encoder(nn.Module):
 
     def similarity(self, first: str | Sequence[str], second: str | Sequence[str]) -> float | Vectors:
         """Cosines: one number for two sentences, else a matrix (first, second)."""
-        return compare(self.encode, lambda one, two: unit_rows(one) @ unit_rows(two).T, first, second)
+        return compare(self.encode, self.score_matrix, first, second)
 
     def pair_scores(self, first: Vectors, second: Vectors) -> NDArray[np.float64]:
         """Similarity of each row of `first` to the same row of `second`: what evaluation correlates with the gold."""
         cosines: NDArray[np.float64] = (unit_rows(first.astype(np.float64)) * unit_rows(second.astype(np.float64))).sum(
             -1
         )
+        return cosines
+
+    def score_matrix(self, first: Vectors, second: Vectors) -> Vectors:
+        """Similarities of all rows of `first` to all rows of `second` (first, second)."""
+        cosines: Vectors = unit_rows(first) @ unit_rows(second).T
         return cosines
 
     def rank(self, query: str, candidates: Sequence[str], *, top: int | None = None) -> list[Ranked]:

@@ -1,4 +1,4 @@
-"""Scores that carry their protocol, as a table and as JSON."""
+"""Scores that carry their protocol: looking them up, averaging them, and writing them as JSON."""
 
 from __future__ import annotations
 
@@ -8,31 +8,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nearer.errors import InputError
-from nearer.evaluation.sts_sets import TASKS
+from nearer.evaluation.task import TaskScore
+from nearer.evaluation.tasks import shown_name
 
 if TYPE_CHECKING:
     from rich.console import Group
 
 
 @dataclass(frozen=True)
-class TaskScore:
-    """One task's figures in percent; None where a correlation is undefined, with the reason in `remark`."""
-
-    task: str
-    split: str
-    layout: str
-    pairs: int
-    spearman: dict[str, float | None]
-    pearson: dict[str, float | None]
-    subsets: dict[str, dict[str, float | int | None]]
-    data_hash: str
-    dropped: int = 0
-    remark: str = ""
-
-
-@dataclass(frozen=True)
 class Results:
-    """What an evaluation found: the scores, and everything needed to repeat it."""
+    """What an evaluation found: the scores, and everything needed to repeat it.
+
+    `protocol` holds for all tasks; what a task adds to it stands in its score.
+    """
 
     model: str
     protocol: dict[str, Any]
@@ -41,29 +29,48 @@ class Results:
     seconds: float
     libraries: dict[str, str]
 
-    def main(self, score: TaskScore) -> float | None:
-        """The figure of the protocol's correlation and aggregation."""
-        table: dict[str, float | None] = getattr(score, self.protocol["correlation"])
-        return table[self.protocol["aggregation"]]
+    @property
+    def kinds(self) -> dict[str, list[TaskScore]]:
+        """The scores by kind of task, both in the order in which they were asked for."""
+        kinds: dict[str, list[TaskScore]] = {}
+        for score in self.scores:
+            kinds.setdefault(score.kind, []).append(score)
+        return kinds
+
+    @property
+    def averages(self) -> dict[str, float | None]:
+        """For each kind the mean over its tasks, undefined if one of them is."""
+        return {kind: _mean([score.score for score in scores]) for kind, scores in self.kinds.items()}
 
     @property
     def average(self) -> float | None:
-        """The mean over the tasks, undefined if one of them is."""
-        values = [self.main(score) for score in self.scores]
-        return sum(v for v in values if v is not None) / len(values) if values and None not in values else None
+        """The mean over the tasks; undefined if one of them is, and over tasks of several kinds."""
+        averages = list(self.averages.values())
+        return averages[0] if len(averages) == 1 else None
 
     def __getitem__(self, task: str) -> float | None:
-        """A task's figure, by its name as asked for (`stsb-dev`) or as shown (`STS-B`, `STS-B dev`)."""
-        wanted = {task, " ".join(TASKS.get(task.lower(), ()))}
-        found = [score for score in self.scores if wanted & {score.task, f"{score.task} {score.split}"}]
+        """A task's figure, by its name as asked for (`stsb-dev`) or as shown (`STS-B`, `STS-B dev`).
+
+        A kind before it tells tasks of one name apart: `sts:STS-B`.
+        """
+        wanted = {task.lower(), shown_name(task).lower()}
+        found = [score for score in self.scores if wanted & {name.lower() for name in _names(score)}]
         if len(found) != 1:
-            names = ", ".join(f"{score.task} {score.split}" for score in self.scores)
-            raise KeyError(f"{task!r} is {len(found) or 'none'} of the tasks: {names}")
-        return self.main(found[0])
+            raise KeyError(f"{task!r} is {len(found) or 'none'} of the tasks: {', '.join(self.by_name())}")
+        return found[0].score
+
+    def by_name(self) -> dict[str, float | None]:
+        """Every task's figure. Split, kind and place stand in its name only where other tasks share the rest."""
+        named = {}
+        names = [_names(score) for score in self.scores]
+        for place, score in enumerate(self.scores):
+            own = [name for form, name in enumerate(names[place]) if [each[form] for each in names].count(name) == 1]
+            named[[*own, f"{names[place][-1]} {place + 1}"][0]] = score.score
+        return named
 
     def to_dict(self) -> dict[str, Any]:
-        scores = [{**asdict(score), "score": self.main(score)} for score in self.scores]
-        return {**asdict(self), "scores": scores, "average": self.average}
+        scores = [{**asdict(score), "score": score.score} for score in self.scores]
+        return {**asdict(self), "scores": scores, "average": self.average, "averages": self.averages}
 
     def to_json(self) -> str:
         return json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
@@ -76,34 +83,17 @@ class Results:
 
     def table(self) -> Group:
         """The figures for a terminal, with the protocol above and below."""
-        from rich.console import Group
-        from rich.table import Table
-        from rich.text import Text
+        from nearer.evaluation.results_table import results_table
 
-        kind = f"{self.protocol['correlation'].capitalize()} × 100, {self.protocol['aggregation']}"
-        table = Table()
-        for column, justify in (("task", "left"), ("split", "left"), ("pairs", "right"), ("score", "right")):
-            table.add_column(column, justify=justify)  # type: ignore[arg-type]
-        for score in self.scores:
-            figure = self.main(score)
-            shown = score.remark if figure is None else _percent(figure)
-            table.add_row(Text(score.task), score.split, f"{score.pairs:,}", shown)
-        if len(self.scores) > 1:
-            table.add_section()
-            table.add_row("average", "", "", _percent(self.average), style="bold")
-        # beside the table, not its title and caption: those are folded to its width
-        return Group(Text(f"{self.model}  ({kind})", style="italic"), table, Text(self._caption(), style="dim"))
-
-    def _caption(self) -> str:
-        hidden = [("correlation", "spearman"), ("correlation", "pearson"), ("similarity", "cosine")]
-        shown = {
-            name: value
-            for name, value in self.protocol.items()
-            if name != "aggregation" and (name, value) not in hidden and value is not False
-        }
-        facts = ", ".join(name if value is True else f"{name} {value}" for name, value in shown.items())
-        return f"{facts}; {self.sentences:,} unique sentences in {self.seconds:.1f} s"
+        return results_table(self)
 
 
-def _percent(value: float | None) -> str:
-    return "undefined" if value is None else f"{value:.2f}"
+def _names(score: TaskScore) -> tuple[str, ...]:
+    """What a task goes by, the shortest first."""
+    full = f"{score.task} {score.split}"
+    return score.task, full, f"{score.kind}:{score.task}", f"{score.kind}:{full}"
+
+
+def _mean(values: list[float | None]) -> float | None:
+    defined = [value for value in values if value is not None]
+    return sum(defined) / len(defined) if len(defined) == len(values) else None

@@ -11,14 +11,13 @@ These files are known to the pair, so anything unexpected in them is an error, n
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from nearer.errors import InputError, SettingError
+from nearer.errors import InputError
 from nearer.evaluation.pair_task import PairTask
-from nearer.evaluation.sts_sets import BENCHMARK, EVERYDAY, SEVEN, SICK, TASKS, YEARS, expected_pairs
+from nearer.evaluation.sts_sets import BENCHMARK, SICK, TASKS, YEARS, expected_pairs
 from nearer.text import read_pairs
 from nearer.text.records import Pair
 
@@ -35,28 +34,11 @@ class MissingData(InputError):
 
 
 def load_sts(names: Iterable[str], folder: str | Path) -> list[PairTask]:
-    """The tasks of these names (`sts` stands for the seven), read from a data folder."""
+    """The tasks of these names (those of `TASKS`), read from a data folder."""
     root = Path(folder)
     if not root.is_dir():
         raise InputError(f"{folder}: no such data folder; {GET_HINT}.")
-    return [_load(name, root) for name in expand(names)]
-
-
-def expand(names: Iterable[str]) -> list[str]:
-    """The single tasks that these names stand for, each once; a name that is none is an error with the nearest."""
-    expanded: dict[str, None] = {}
-    for name in names:
-        lowered = name.lower()
-        if lowered == "sts":
-            expanded.update(dict.fromkeys(SEVEN))
-        elif lowered in TASKS:
-            expanded[lowered] = None
-        else:
-            known = ("sts", EVERYDAY, *TASKS)
-            near = difflib.get_close_matches(lowered, known, n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
-            raise SettingError(f"tasks: {name!r} is neither a file nor one of {', '.join(known)}.{hint}")
-    return list(expanded)
+    return [_load(name, root) for name in names]
 
 
 def _load(name: str, root: Path) -> PairTask:

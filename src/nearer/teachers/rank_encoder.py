@@ -160,7 +160,7 @@ class RankEncoder:
 
     def similarity(self, first: str | Sequence[str], second: str | Sequence[str]) -> float | Vectors:
         """One number for two sentences, else a matrix (first, second)."""
-        return compare(self.encode, self._matrix, first, second)
+        return compare(self.encode, self.score_matrix, first, second)
 
     def pair_scores(self, first: Vectors, second: Vectors) -> NDArray[np.float64]:
         """Similarity of each row of `first` to the same row of `second`."""
@@ -170,17 +170,18 @@ class RankEncoder:
         ranks = self._ranks.pairs(self._tensor(first), self._tensor(second)).double().cpu()
         return np.asarray(self._mixed(ranks, torch.from_numpy(cosines)), dtype=np.float64)
 
-    def rank(self, query: str, candidates: Sequence[str], *, top: int | None = None) -> list[Ranked]:
-        """The candidates by falling similarity to the query; equal ones keep their order."""
-        return rank_by(self.similarity, query, candidates, top)
-
-    def _matrix(self, first: Vectors, second: Vectors) -> Vectors:
+    def score_matrix(self, first: Vectors, second: Vectors) -> Vectors:
+        """Similarities of all rows of `first` to all rows of `second` (first, second)."""
         left, right = self._tensor(first), self._tensor(second)
         scores = left @ right.T
         if self.inference_weight:
             scores = self._mixed(self._ranks.similarities(left, right), scores)
         found: Vectors = scores.cpu().numpy()
         return found
+
+    def rank(self, query: str, candidates: Sequence[str], *, top: int | None = None) -> list[Ranked]:
+        """The candidates by falling similarity to the query; equal ones keep their order."""
+        return rank_by(self.similarity, query, candidates, top)
 
     def _mixed(self, ranks: Tensor, cosines: Tensor) -> Tensor:
         return self.inference_weight * ranks + (1 - self.inference_weight) * cosines

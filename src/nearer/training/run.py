@@ -15,7 +15,7 @@ from nearer import distributed
 from nearer.encoder import Encoder
 from nearer.errors import InputError, SettingError, TrainingError
 from nearer.evaluation import Results, evaluate, load_tasks
-from nearer.evaluation.sts_sets import TASKS
+from nearer.evaluation.tasks import needs_data
 from nearer.methods import METHODS, Method
 from nearer.teachers import RankEncoder, load_model
 from nearer.text.reading import Reading, ReadOptions
@@ -99,6 +99,8 @@ def _run(folder: Path, recipe: Recipe, facts: dict[str, Any], progress: bool) ->
     settings = recipe.training
     # everything that can be wrong is looked at before the first step
     selection, remarks = _selection(settings.select_on, facts["data"])
+    if settings.test_on and not can_test(settings.test_on, facts["data"]):
+        remarks.append(f"no test scores at the end: {', '.join(settings.test_on)} needs --data DIR")
     device = distributed.local_device()
     distributed.start(device)
     torch.manual_seed(settings.seed)
@@ -122,8 +124,6 @@ def _run(folder: Path, recipe: Recipe, facts: dict[str, Any], progress: bool) ->
             raise InputError(f"{name}: is not the one that {folder} was started with; nothing was done.")
     if distributed.rank() == 0:
         _write_config(folder, {**facts, "tokens": store.folder.name, "learns_from": method.identity()})
-    if settings.test_on and not can_test(settings.test_on, facts["data"]):
-        remarks.append(f"no test scores at the end: {', '.join(settings.test_on)} needs --data DIR")
     trainer = Trainer(encoder, method, store, settings)
     remarks += check_memory(trainer)
     state = fit(trainer, folder, selection, progress=progress, remarks=remarks)
@@ -148,8 +148,8 @@ def _selection(names: list[str], data: str | None) -> tuple[Selection | None, li
     except SettingError as error:
         if data is None and "--data" in str(error):
             raise SettingError(
-                f"select_on: {', '.join(names)} needs the folder of the STS sets (--data DIR); or select on a file of "
-                "your own scored pairs, or on the bundled 'everyday' (--set select_on=everyday), or on nothing "
+                f"select_on: {', '.join(names)} needs the folder of the published sets (--data DIR); or select on a "
+                "file of your own scored pairs, or on the bundled 'everyday' (--set select_on=everyday), or on nothing "
                 "(--set select_on=[])."
             ) from None
         raise
@@ -190,8 +190,9 @@ def _write_config(folder: Path, facts: dict[str, Any]) -> None:
 
 
 def can_test(tasks: Sequence[str], data: str | Path | None) -> bool:
-    """Whether these tasks can be had: the STS sets only with their folder."""
-    return data is not None or not {"sts", *TASKS}.intersection(tasks)
+    """Whether these tasks can be had: the published sets only with their folder. Unknown names are an error."""
+    need_folder = [task for task in tasks if needs_data(task)]
+    return data is not None or not need_folder
 
 
 def _finish(

@@ -36,5 +36,6 @@ def _figures(run: TrainedModel) -> dict[str, float]:
     figures = {} if run.best_score is None else {"dev": run.best_score}
     if run.scores is None:
         return figures
-    named = {score.task: run.scores.main(score) for score in run.scores.scores} | {"average": run.scores.average}
-    return figures | {name: value for name, value in named.items() if value is not None}
+    averages = run.scores.averages
+    means = {"average" if len(averages) == 1 else f"{kind} average": mean for kind, mean in averages.items()}
+    return figures | {name: value for name, value in (run.scores.by_name() | means).items() if value is not None}

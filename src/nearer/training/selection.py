@@ -14,11 +14,9 @@ from torch.nn.functional import normalize
 from nearer.encoder import Encoder
 from nearer.encoder.batching import Tokenised
 from nearer.errors import SettingError
-from nearer.evaluation import PairTask, load_tasks
+from nearer.evaluation import PairTask, SentenceVectors, Task, load_tasks
 from nearer.evaluation.correlation import spearman
-from nearer.evaluation.sts_sets import SEVEN
-
-TEST_SETS = (*SEVEN, "sts", "sick-r-all")
+from nearer.evaluation.tasks import is_test
 
 
 @dataclass(frozen=True)
@@ -35,16 +33,15 @@ class Selection:
 
     def __init__(self, names: list[str], data: str | Path | None) -> None:
         for name in names:
-            if name.lower() in TEST_SETS:
+            if is_test(name):
                 raise SettingError(f"select_on: {name!r} is a test set; select on a dev set such as stsb-dev.")
         tasks = load_tasks(names, data)
         for task in tasks:
-            if len({pair.score for pair in task.pairs}) < 2:
+            if isinstance(task, PairTask) and len({pair.score for pair in task.pairs}) < 2:
                 raise SettingError(f"select_on: all gold scores of {task.name} are equal; nothing can be told by it.")
-        sentences = dict.fromkeys(sentence for task in tasks for pair in task.pairs for sentence in pair[:2])
-        self.sentences = list(sentences)
+        self.sentences = list(dict.fromkeys(sentence for task in tasks for sentence in task.sentences()))
         places = {sentence: place for place, sentence in enumerate(self.sentences)}
-        self.tasks = [_Pairs(task, places) for task in tasks]
+        self.tasks = [_Pairs(task, places) if isinstance(task, PairTask) else _Other(task, places) for task in tasks]
         self.names = _distinct([f"{task.name} {task.split}" for task in tasks])
         self._tokenised: Tokenised | None = None
 
@@ -52,7 +49,7 @@ class Selection:
         if self._tokenised is None:
             self._tokenised = encoder.tokenised(self.sentences)
         vectors = encoder.encode_tokens(self._tokenised, precision=precision)
-        scores = [task.score(vectors) for task in self.tasks]
+        scores = [task.score(encoder, vectors) for task in self.tasks]
         found = [score for score in scores if score is not None]
         if len(found) < len(scores):  # all vectors alike: worse than any order
             return DevScore(-100.0, {}, 0.0)
@@ -61,14 +58,14 @@ class Selection:
 
 
 class _Pairs:
-    """One task: where its sentences stand among all, and their gold scores."""
+    """A task of pairs, scored on the device: where its sentences stand among all, and their gold scores."""
 
     def __init__(self, task: PairTask, places: dict[str, int]) -> None:
         self.first = torch.tensor([places[pair.first] for pair in task.pairs])
         self.second = torch.tensor([places[pair.second] for pair in task.pairs])
         self.gold: NDArray[np.float64] = np.array([pair.score for pair in task.pairs], dtype=np.float64)
 
-    def score(self, vectors: Tensor) -> float | None:
+    def score(self, encoder: Encoder, vectors: Tensor) -> float | None:
         """Spearman's correlation in percent over all pairs joined, as `evaluate` has it with aggregation `all`."""
         self.first, self.second = self.first.to(vectors.device), self.second.to(vectors.device)
         # in float64: rounding must not make ties
@@ -76,6 +73,17 @@ class _Pairs:
         cosines = (unit[self.first] * unit[self.second]).sum(dim=-1)
         found = spearman(cosines.cpu().numpy(), self.gold)
         return None if found is None else 100 * found
+
+
+class _Other:
+    """A task of any other kind, which scores itself."""
+
+    def __init__(self, task: Task, places: dict[str, int]) -> None:
+        self.task = task
+        self.places = places
+
+    def score(self, encoder: Encoder, vectors: Tensor) -> float | None:
+        return self.task.score(encoder, SentenceVectors(self.places, vectors.float().cpu().numpy())).score
 
 
 def _distinct(names: list[str]) -> list[str]:

@@ -21,7 +21,7 @@ from filelock import FileLock, Timeout
 
 from nearer.encoder import Encoder
 from nearer.errors import MissingExtraError, NearerError, SettingError, TrainingError, first_line
-from nearer.evaluation import Results, load_tasks
+from nearer.evaluation import load_tasks
 from nearer.text.reading import Reading, ReadOptions
 from nearer.text.shapes import SHAPES
 from nearer.training.heat_map import draw
@@ -183,15 +183,8 @@ def _carried_out(run: SweepRun, plan: PlannedRun, arguments: dict[str, Any], *, 
 def _figures(trained: TrainedModel) -> dict[str, Any]:
     figures: dict[str, Any] = {"dev": trained.best_score, "best_step": trained.best_step}
     if trained.scores is not None:
-        figures |= {"tests": _tests(trained.scores), "average": trained.scores.average}
+        figures |= {"tests": trained.scores.by_name(), "average": trained.scores.average}
     return figures
-
-
-def _tests(results: Results) -> dict[str, float | None]:
-    """By task, and by split where a task has several."""
-    tasks = [score.task for score in results.scores]
-    names = [f"{each.task} {each.split}" if tasks.count(each.task) > 1 else each.task for each in results.scores]
-    return {name: results.main(score) for name, score in zip(names, results.scores, strict=True)}
 
 
 def _result(folder: Path, facts: dict[str, Any], runs: Sequence[SweepRun]) -> SweepResult:

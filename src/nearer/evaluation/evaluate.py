@@ -1,0 +1,87 @@
+"""Scoring a model on tasks of any kind, each unique sentence of all of them encoded once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from nearer.errors import SettingError
+from nearer.evaluation.pair_task import PairTask, check_figure
+from nearer.evaluation.reranking import READINGS, RerankingTask
+from nearer.evaluation.results import Results
+from nearer.evaluation.task import Scorer, SentenceVectors, Task
+from nearer.evaluation.tasks import load_tasks
+from nearer.versions import library_versions
+
+
+def evaluate(
+    encoder: Scorer,
+    tasks: str | Task | Sequence[str | Task] = ("sts",),
+    *,
+    data: str | Path | None = None,
+    aggregation: str | None = None,
+    correlation: str | None = None,
+    reading: str | None = None,
+    batch_size: int | None = None,
+    progress: bool = False,
+) -> Results:
+    """Score an encoder on tasks: names that `load_tasks` knows, or tasks as they are.
+
+    aggregation, correlation: of tasks made of pairs; reading: of reranking tasks, MTEB's v1 or v2. None leaves each as
+    it is, which by name is `all`, `spearman` and `mteb-v1`.
+    """
+    check_figure("spearman" if correlation is None else correlation, "all" if aggregation is None else aggregation)
+    if reading not in (None, *READINGS):
+        raise SettingError(f"reading: {reading!r} is not one of {', '.join(READINGS)}.")
+    named = [tasks] if isinstance(tasks, str) or not isinstance(tasks, Iterable) else list(tasks)
+    loaded = [_as_asked(task, aggregation, correlation, reading) for task in load_tasks(named, data)]
+    started = time.perf_counter()
+    vectors = encode_once(encoder, loaded, batch_size=batch_size, progress=progress)
+    return score_tasks(encoder, loaded, vectors, started)
+
+
+def encode_once(
+    encoder: Scorer, tasks: Sequence[Task], *, batch_size: int | None = None, progress: bool = False
+) -> SentenceVectors:
+    """The vectors of all sentences of the tasks, each unique one encoded once."""
+    unique = dict.fromkeys(sentence for task in tasks for sentence in task.sentences())
+    places = {sentence: place for place, sentence in enumerate(unique)}
+    return SentenceVectors(places, encoder.encode(list(places), batch_size=batch_size, progress=progress))
+
+
+def score_tasks(encoder: Scorer, tasks: Sequence[Task], vectors: SentenceVectors, started: float) -> Results:
+    """started: when the encoding began, by `time.perf_counter`."""
+    scores = [task.score(encoder, vectors) for task in tasks]
+    return Results(
+        model=encoder.name,
+        protocol=_protocol(encoder),
+        scores=scores,
+        sentences=len(vectors.places),
+        seconds=time.perf_counter() - started,
+        libraries=library_versions(),
+    )
+
+
+def _as_asked(task: Task, aggregation: str | None, correlation: str | None, reading: str | None) -> Task:
+    if isinstance(task, PairTask):
+        return replace(task, aggregation=aggregation or task.aggregation, correlation=correlation or task.correlation)
+    if isinstance(task, RerankingTask):
+        return replace(task, reading=reading or task.reading)
+    return task
+
+
+def _protocol(encoder: Scorer) -> dict[str, Any]:
+    """What holds for all tasks; a task's own part of it is in its score."""
+    settings = encoder.settings
+    return {
+        "similarity": getattr(encoder, "scoring", "cosine"),
+        "pooling": settings.pooling,
+        "head": getattr(encoder, "head", None) is not None and settings.pooling != "cls_before_head",
+        "max_length": settings.max_length,
+        "text_normalisation": settings.text_normalisation,
+        "precision": getattr(encoder, "precision", "float32"),
+        **({"prompt": settings.default_prompt} if settings.default_prompt else {}),
+    }

@@ -1,0 +1,171 @@
+"""Retrieval over a corpus: each query's judged documents should stand at the top of all documents.
+
+Figures are trec_eval's: ndcg@10 (linear gains, against the best order of all judged documents), mrr@10, map@100, and
+recall at 1, 10 and 100. A document that nobody judged is not relevant. Of equally similar documents the one that comes
+first in the corpus is first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearer.evaluation.ranking_measures import (
+    NOT_FINITE,
+    Values,
+    average_precision,
+    mean_percent,
+    ndcg,
+    recall_at_k,
+    reciprocal_rank,
+)
+from nearer.evaluation.retrieval import SIMILARITIES_AT_ONCE
+from nearer.evaluation.task import Scorer, SentenceVectors, TaskScore, Vectors
+
+FIGURES = ("ndcg@10", "mrr@10", "map@100", "recall@1", "recall@10", "recall@100")
+DEPTH = 100
+QUERIES_AT_ONCE = 4096
+
+
+@dataclass(frozen=True)
+class RetrievalTask:
+    """A corpus, queries, and for each query the places of its judged documents in the corpus with their gains.
+
+    Every query has a gain above 0; `unjudged` more queries had no judgement and are not here.
+    """
+
+    kind: ClassVar[str] = "retrieval"
+
+    name: str
+    split: str
+    layout: str
+    corpus: Sequence[str]
+    queries: Sequence[str]
+    judgements: Sequence[Mapping[int, float]]
+    unjudged: int = 0
+
+    def sentences(self) -> Iterator[str]:
+        return chain(self.queries, self.corpus)
+
+    def score(self, model: Scorer, vectors: SentenceVectors) -> TaskScore:
+        values = self.per_query(model, vectors)
+        remarks = [NOT_FINITE] if np.isnan(values["ndcg@10"]).any() else []
+        if self.unjudged:
+            total = len(self.queries) + self.unjudged
+            remarks.append(f"{self.unjudged:,} of {total:,} queries left out: no judgement")
+        return TaskScore(
+            task=self.name,
+            kind=self.kind,
+            split=self.split,
+            layout=self.layout,
+            count=len(self.queries),
+            unit="queries",
+            measure="ndcg@10",
+            figures={name: mean_percent(each) for name, each in values.items()},
+            data_hash=self.data_hash(),
+            protocol={"gains": "linear", "ties": "in the corpus' order"},
+            details={"documents": len(self.corpus), "judgements": sum(map(len, self.judgements))},
+            dropped=self.unjudged,
+            remark="; ".join(remarks),
+        )
+
+    def per_query(self, model: Scorer, vectors: SentenceVectors) -> dict[str, Values]:
+        """Each figure of each query, as fractions; not a number where its similarities are none."""
+        rows = []
+        texts = list(self._places)
+        for start in range(0, len(self.queries), QUERIES_AT_ONCE):
+            block = slice(start, start + QUERIES_AT_ONCE)
+            found = nearest(model, vectors.of(self.queries[block]), texts, vectors)
+            for judged, best in zip(self.judgements[block], found, strict=True):
+                rows.append(_figures(judged, self._documents(best)))
+        return dict(zip(FIGURES, np.array(rows).T, strict=True))
+
+    @cached_property
+    def _places(self) -> dict[str, list[int]]:
+        """Each unique text of the corpus with its places there: equal texts must tie, so each is compared once."""
+        places: dict[str, list[int]] = {}
+        for place, text in enumerate(self.corpus):
+            places.setdefault(text, []).append(place)
+        return places
+
+    @cached_property
+    def _placed(self) -> list[list[int]]:
+        return list(self._places.values())
+
+    def _documents(self, best: Nearest | None) -> list[int] | None:
+        """The places of the nearest documents, nearest first, from the nearest unique texts."""
+        if best is None:
+            return None
+        falling = [
+            (-score, place)
+            for text, score in zip(best[0].tolist(), best[1].tolist(), strict=True)
+            for place in self._placed[text]
+        ]
+        return [place for _, place in sorted(falling)[:DEPTH]]
+
+    def data_hash(self) -> str:
+        """A digest of corpus, queries and judgements in their order."""
+        digest = hashlib.sha256()
+        judged = (sorted(judgements.items()) for judgements in self.judgements)
+        for item in chain(self.corpus, ("",), self.queries, judged):
+            digest.update(json.dumps(item).encode())
+        return digest.hexdigest()[:16]
+
+
+Nearest = tuple[NDArray[np.int64], NDArray[np.float32]]
+
+
+def nearest(
+    model: Scorer,
+    queries: Vectors,
+    texts: Sequence[str],
+    vectors: SentenceVectors,
+    *,
+    depth: int = DEPTH,
+    at_once: int = SIMILARITIES_AT_ONCE,
+) -> list[Nearest | None]:
+    """For each query the places and scores of its `depth` nearest texts, falling; equal ones in the texts' order.
+
+    At most `at_once` similarities are held. None stands where some similarity is not a finite number.
+    """
+    best: list[Nearest | None] = [(np.empty(0, np.int64), np.empty(0, np.float32)) for _ in queries]
+    step = max(1, at_once // max(1, len(queries)))
+    for start in range(0, len(texts), step):
+        block = model.score_matrix(queries, vectors.of(texts[start : start + step]))  # (queries, texts of the block)
+        for row, scores in enumerate(block):
+            best[row] = _merged(best[row], scores, start, depth)
+    return best
+
+
+def _merged(best: Nearest | None, scores: NDArray[np.float32], start: int, depth: int) -> Nearest | None:
+    """The nearest so far and those of the block of texts that begins at `start`, the `depth` best of both."""
+    if best is None or not np.isfinite(scores).all():
+        return None
+    chosen = np.arange(len(scores))
+    if len(scores) > depth:  # all as good as the one at the depth: which of the equal ones stay is the sort's to say
+        chosen = np.flatnonzero(scores >= np.partition(scores, -depth)[-depth])
+    places, values = np.append(best[0], chosen + start), np.append(best[1], scores[chosen])
+    order = np.argsort(-values, kind="stable")[:depth]
+    return places[order], values[order]
+
+
+def _figures(judged: Mapping[int, float], found: list[int] | None) -> tuple[float, ...]:
+    if found is None:
+        return (np.nan,) * len(FIGURES)
+    gains = np.array([judged.get(place, 0.0) for place in found])
+    every = np.array(list(judged.values()))
+    relevant = int((every > 0).sum())
+    return (
+        ndcg(gains, ideal=every, cut=10),
+        reciprocal_rank(gains[:10], relevant=relevant),
+        average_precision(gains, relevant=relevant),
+        *(recall_at_k(gains, k, relevant=relevant) for k in (1, 10, 100)),
+    )
