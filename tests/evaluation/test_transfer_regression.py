@@ -111,7 +111,7 @@ def test_each_split_may_have_strengths_of_its_own() -> None:
 
 def test_an_epoch_has_every_training_row_of_a_split_once() -> None:
     parts = splits()[:4]  # 112, 111, 113 and 112 rows
-    stack = _Stack(examples(), [parts[0], parts[1], parts[3]], strengths(parts[:3]), ADAM)
+    stack = _Stack(examples(), 6, [parts[0], parts[1], parts[3]], strengths(parts[:3]), ADAM)
     rows, targets = stack._epoch()
     rows = rows.view(7, 3, 16)
     for place, split in enumerate([parts[0], parts[1], parts[3]]):
@@ -124,7 +124,7 @@ def test_an_epoch_has_every_training_row_of_a_split_once() -> None:
 
 def test_misses_are_counted_in_all_and_not_in_a_row() -> None:
     """The last look that a problem is given is its third miss, whenever the first two were."""
-    data, parts = examples(noise=3.0), splits()
+    data, parts = examples(noise=3.0), splits()[:2]
     fits = fit_stacked(data, parts, strengths(parts), ADAM)
     for row, split in enumerate(parts):
         for column, strength in enumerate(STRENGTHS):

@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 import nearer
-from nearer.cli import bench, data, models, ranking, sweep, train
+from nearer.cli import analyse, baselines, bench, compare, data, models, ranking, sweep, train
 from nearer.errors import NearerError
 
 
@@ -53,12 +53,16 @@ app.command()(models.evaluate)
 app.command()(models.encode)
 app.command()(models.similarity)
 app.command()(models.rank)
+app.command()(compare.compare)
+app.command()(analyse.analyse)
 app.command()(train.train)
 app.command()(train.recipes)
 app.command()(train.demo)
 app.command()(sweep.sweep)
 app.command()(ranking.embed)
 app.command()(ranking.rank_encoder)
+app.command()(baselines.whiten)
+app.command()(baselines.static_words)
 app.add_typer(data.app, name="data")
 app.add_typer(bench.app, name="bench")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Protocol
 
 import torch
@@ -11,30 +11,29 @@ from torch.optim.adam import adam
 
 
 class Optimiser(Protocol):
-    """The state for parameters whose first dimension counts the problems; all of these take each step together."""
+    """The state for weights whose first dimension counts the problems; these take each step together."""
 
-    def step(self, parameters: Sequence[Tensor], gradients: Sequence[Tensor]) -> None: ...
+    def step(self, weights: Tensor, gradient: Tensor) -> None: ...
 
     def keep(self, kept: Tensor) -> None:
         """Forget all problems but these."""
 
 
 class Adam:
-    """One fused pass: with hundreds of problems the updates cost as much as the products."""
+    """In one fused pass."""
 
-    def __init__(self, parameters: Sequence[Tensor]) -> None:
-        self.means = [torch.zeros_like(parameter) for parameter in parameters]
-        self.squares = [torch.zeros_like(parameter) for parameter in parameters]
-        self.steps = [torch.zeros((), device=parameter.device) for parameter in parameters]
+    def __init__(self, weights: Tensor) -> None:
+        self.mean, self.square = torch.zeros_like(weights), torch.zeros_like(weights)
+        self.steps = torch.zeros((), device=weights.device)
 
-    def step(self, parameters: Sequence[Tensor], gradients: Sequence[Tensor]) -> None:
+    def step(self, weights: Tensor, gradient: Tensor) -> None:
         adam(
-            list(parameters),
-            list(gradients),
-            self.means,
-            self.squares,
+            [weights],
+            [gradient],
+            [self.mean],
+            [self.square],
             [],
-            self.steps,
+            [self.steps],
             fused=True,
             amsgrad=False,
             beta1=0.9,
@@ -46,21 +45,19 @@ class Adam:
         )
 
     def keep(self, kept: Tensor) -> None:
-        self.means = [mean[kept] for mean in self.means]
-        self.squares = [square[kept] for square in self.squares]
+        self.mean, self.square = self.mean[kept], self.square[kept]
 
 
 class RMSprop:
-    def __init__(self, parameters: Sequence[Tensor]) -> None:
-        self.squares = [torch.zeros_like(parameter) for parameter in parameters]
+    def __init__(self, weights: Tensor) -> None:
+        self.square = torch.zeros_like(weights)
 
-    def step(self, parameters: Sequence[Tensor], gradients: Sequence[Tensor]) -> None:
-        for parameter, gradient, square in zip(parameters, gradients, self.squares, strict=True):
-            square.mul_(0.99).addcmul_(gradient, gradient, value=0.01)
-            parameter.addcdiv_(gradient, square.sqrt().add_(1e-8), value=-0.01)
+    def step(self, weights: Tensor, gradient: Tensor) -> None:
+        self.square.mul_(0.99).addcmul_(gradient, gradient, value=0.01)
+        weights.addcdiv_(gradient, self.square.sqrt().add_(1e-8), value=-0.01)
 
     def keep(self, kept: Tensor) -> None:
-        self.squares = [square[kept] for square in self.squares]
+        self.square = self.square[kept]
 
 
-OPTIMISERS: dict[str, Callable[[Sequence[Tensor]], Optimiser]] = {"adam": Adam, "rmsprop": RMSprop}
+OPTIMISERS: dict[str, Callable[[Tensor], Optimiser]] = {"adam": Adam, "rmsprop": RMSprop}

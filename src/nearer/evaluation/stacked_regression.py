@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -27,6 +27,8 @@ from torch import Tensor
 
 from nearer.evaluation.folds import Rows
 from nearer.evaluation.stacked_optimisers import OPTIMISERS
+
+CACHE_LINE = 16  # float32 numbers
 
 
 @dataclass(frozen=True)
@@ -95,16 +97,17 @@ def fit_stacked(examples: Examples, splits: Sequence[Split], strengths: Tensor, 
     alike: dict[int, list[int]] = {}
     for number, split in enumerate(splits):
         alike.setdefault(_batches(split, training), []).append(number)
-    features = examples.features
     shape = (*strengths.shape, examples.classes)
     fits = Fits(
         dev_accuracy=np.zeros(strengths.shape),
         epochs=np.zeros(strengths.shape, dtype=np.int64),
-        weights=features.new_zeros((*shape, features.shape[1])),
-        biases=features.new_zeros(shape),
+        weights=examples.features.new_zeros((*shape, examples.features.shape[1])),
+        biases=examples.features.new_zeros(shape),
     )
+    widened = replace(examples, features=_with_constant(examples.features))
     for numbers in alike.values():
-        stack = _Stack(examples, [splits[number] for number in numbers], strengths[numbers], training)
+        members = [splits[number] for number in numbers]
+        stack = _Stack(widened, examples.features.shape[1], members, strengths[numbers], training)
         stack.fit(fits, np.array(numbers))
     return fits
 
@@ -117,23 +120,39 @@ def first_weights(dimension: int, classes: int, seed: int) -> tuple[Tensor, Tens
     return weights, torch.empty(classes).uniform_(-bound, bound, generator=generator)
 
 
+def _with_constant(columns: Tensor, constant: Tensor | float = 1.0) -> Tensor:
+    """One more column, and as many of zeros as make each row end with a cache line.
+
+    With a feature that is always 1, the bias is a weight like the others, and a step has one product to take and one
+    update to make instead of two.
+    """
+    rows, dimension = columns.shape
+    width = math.ceil((dimension + 1) / CACHE_LINE) * CACHE_LINE
+    widened = columns.new_zeros((rows, width))
+    widened[:, :dimension] = columns
+    widened[:, dimension] = constant
+    return widened
+
+
 class _Stack:
     """The problems still in training: splits with equally many batches an epoch, all strengths of each.
 
     A split leaves the stack when its last strength has come to its end.
     """
 
-    def __init__(self, examples: Examples, splits: Sequence[Split], strengths: Tensor, training: Training) -> None:
-        self.features, self.labels, self.classes = examples.features, examples.labels, examples.classes
+    def __init__(
+        self, widened: Examples, dimension: int, splits: Sequence[Split], strengths: Tensor, training: Training
+    ) -> None:
+        self.features, self.labels, self.classes = widened.features, widened.labels, widened.classes
+        self.dimension = dimension
         self.splits, self.training = list(splits), training
         self.strengths = strengths.shape[1]
         self.batches = _batches(splits[0], training)
-        weight, bias = first_weights(self.features.shape[1], self.classes, training.seed)
-        # (splits, strengths * classes, dimension) and (splits, strengths * classes, 1)
-        self.weights = weight.repeat(len(splits), self.strengths, 1).to(self.features)
-        self.biases = bias[:, None].repeat(len(splits), self.strengths, 1).to(self.features)
+        # (splits, strengths * classes, width)
+        first = _with_constant(*first_weights(dimension, self.classes, training.seed))
+        self.weights = first.repeat(len(splits), self.strengths, 1).to(self.features)
         self.decay = strengths.to(self.features).repeat_interleave(self.classes, dim=1)[:, :, None]
-        self.optimiser = OPTIMISERS[training.optimiser]([self.weights, self.biases])
+        self.optimiser = OPTIMISERS[training.optimiser](self.weights)
         self.shares = self._shares()
         self.shufflers = {key: _shuffler(training.seed, key) for key in {_randomness(split) for split in splits}}
 
@@ -162,18 +181,16 @@ class _Stack:
     def _train_epoch(self) -> None:
         rows, targets = self._epoch()
         gathered = self.features.new_empty((len(self.splits), self.training.batch_size, self.features.shape[1]))
-        gradients = [torch.empty_like(self.weights), torch.empty_like(self.biases)]
+        logits = self.features.new_empty((*self.weights.shape[:2], self.training.batch_size))
+        gradient = torch.empty_like(self.weights)
         for batch in range(self.batches):
             torch.index_select(self.features, 0, rows[batch], out=gathered.view(-1, gathered.shape[2]))
-            logits = torch.baddbmm(self.biases, self.weights, gathered.mT)  # (splits, strengths * classes, batch)
+            torch.bmm(self.weights, gathered.mT, out=logits)
             residuals = logits.view(len(self.splits), self.strengths, self.classes, -1).softmax(2)
             residuals.sub_(targets[batch]).mul_(self.shares[batch])
-            residuals = residuals.view_as(logits)
-            torch.bmm(residuals, gathered, out=gradients[0])
-            torch.sum(residuals, 2, keepdim=True, out=gradients[1])
-            gradients[0].addcmul_(self.weights, self.decay)
-            gradients[1].addcmul_(self.biases, self.decay)
-            self.optimiser.step([self.weights, self.biases], gradients)
+            torch.bmm(residuals.view_as(logits), gathered, out=gradient)
+            gradient.addcmul_(self.weights, self.decay)
+            self.optimiser.step(self.weights, gradient)
 
     def _epoch(self) -> tuple[Tensor, Tensor]:
         """The rows of each batch (batches, splits * batch), and which classes they have (…, splits, 1, classes, batch).
@@ -200,9 +217,9 @@ class _Stack:
     def _correct(self) -> Tensor:
         """How many dev rows each problem gets right (splits, strengths)."""
         counts = []
-        for split, weights, biases in zip(self.splits, self.weights, self.biases, strict=True):
+        for split, weights in zip(self.splits, self.weights, strict=True):
             rows = torch.from_numpy(split.dev).to(self.features.device)
-            logits = torch.addmm(biases, weights, self.features[rows].T)
+            logits = weights @ self.features[rows].T
             classes = logits.view(self.strengths, self.classes, -1).argmax(1)
             counts.append((classes == self.labels[rows]).sum(1))
         return torch.stack(counts).cpu()
@@ -212,14 +229,13 @@ class _Stack:
         sizes = np.array([len(split.dev) for split in self.splits])
         rows, columns = numbers[places.numpy()], strengths.numpy()
         fits.dev_accuracy[rows, columns] = correct[places, strengths].numpy() / sizes[places.numpy()]
-        shape = (len(self.splits), self.strengths, self.classes)
-        fits.weights[rows, columns] = self.weights.view(*shape, -1)[places, strengths]
-        fits.biases[rows, columns] = self.biases.view(shape)[places, strengths]
+        found = self.weights.view(len(self.splits), self.strengths, self.classes, -1)[places, strengths]
+        fits.weights[rows, columns] = found[:, :, : self.dimension]
+        fits.biases[rows, columns] = found[:, :, self.dimension]
 
     def _keep(self, kept: Tensor) -> None:
         self.splits = [self.splits[place] for place in kept.tolist()]
-        self.shares = self.shares[:, kept]
-        self.weights, self.biases, self.decay = self.weights[kept], self.biases[kept], self.decay[kept]
+        self.shares, self.weights, self.decay = self.shares[:, kept], self.weights[kept], self.decay[kept]
         self.optimiser.keep(kept)
 
 

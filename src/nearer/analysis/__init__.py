@@ -1,0 +1,64 @@
+"""What lies behind a score: geometry, distributions, biases, examples, significance.
+
+Stands on the encoder, on rank vectors and on evaluation's pair tasks, and knows nothing of training. Numbers are plain
+functions of arrays with small results; drawings (`figures`, `plots`, `gallery`) are apart and need matplotlib.
+"""
+
+from nearer.analysis.analyse import Analysis, TaskAnalysis, analyse, write_analyses
+from nearer.analysis.bias import frequency_bias, length_bias, overlap_bias
+from nearer.analysis.bootstrap import Comparison, MeanPair, SpearmanPair, paired_bootstrap
+from nearer.analysis.distributions import Distributions, rating_distributions
+from nearer.analysis.encoded_task import EncodedTask, encode_tasks
+from nearer.analysis.examples import RankingExample, ranking_examples
+from nearer.analysis.geometry import (
+    Geometry,
+    alignment,
+    anisotropy,
+    effective_rank,
+    measure_geometry,
+    singular_spectrum,
+    uniformity,
+)
+from nearer.analysis.neighbours import gain_by_neighbours, shared_neighbours
+from nearer.analysis.path import PathPoint, run_path, trace_path
+from nearer.analysis.rank_space import RankSpace, compare_spaces
+from nearer.analysis.rating_groups import GroupScores, scores_by_rating
+from nearer.analysis.side_by_side import SideBySide, side_by_side
+
+__all__ = [
+    "Analysis",
+    "Comparison",
+    "Distributions",
+    "EncodedTask",
+    "Geometry",
+    "GroupScores",
+    "MeanPair",
+    "PathPoint",
+    "RankSpace",
+    "RankingExample",
+    "SideBySide",
+    "SpearmanPair",
+    "TaskAnalysis",
+    "alignment",
+    "analyse",
+    "anisotropy",
+    "compare_spaces",
+    "effective_rank",
+    "encode_tasks",
+    "frequency_bias",
+    "gain_by_neighbours",
+    "length_bias",
+    "measure_geometry",
+    "overlap_bias",
+    "paired_bootstrap",
+    "ranking_examples",
+    "rating_distributions",
+    "run_path",
+    "scores_by_rating",
+    "shared_neighbours",
+    "side_by_side",
+    "singular_spectrum",
+    "trace_path",
+    "uniformity",
+    "write_analyses",
+]

@@ -1,0 +1,123 @@
+"""How vectors lie on the sphere: alignment, uniformity, anisotropy, singular values. Always of normalised vectors.
+
+Squared distances are taken as 2 − 2·cosine, so that a vector of zeros, whose cosine is 0, counts as orthogonal to all.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from nearer.analysis.vectors import Vectors, unit
+from nearer.errors import InputError
+
+BLOCK = 1024  # rows whose cosines with all others are held at a time
+THRESHOLD = 4.0  # of 5: "STS-B pairs with a score higher than 4" (SimCSE, footnote 3)
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """One model's vectors of one text. Lower is better for alignment and uniformity.
+
+    alignment: None where no pair is scored above the threshold. anisotropy: the mean cosine of two sentences.
+    spectrum: singular values, the largest set to 1.
+    """
+
+    alignment: float | None
+    uniformity: float
+    anisotropy: float
+    effective_rank: float
+    spectrum: tuple[float, ...]
+    sentences: int
+    positives: int
+    threshold: float
+
+
+def measure_geometry(
+    vectors: Vectors,
+    first: NDArray[np.int64],
+    second: NDArray[np.int64],
+    gold: NDArray[np.float64],
+    *,
+    threshold: float = THRESHOLD,
+) -> Geometry:
+    """vectors: of distinct sentences, each once; first, second: the rows of each pair's sentences."""
+    points = unit(vectors, least=2)
+    positive = gold > threshold
+    spectrum = singular_spectrum(points)
+    return Geometry(
+        alignment=alignment(points[first[positive]], points[second[positive]]) if positive.any() else None,
+        uniformity=uniformity(points),
+        anisotropy=anisotropy(points),
+        effective_rank=effective_rank(spectrum),
+        spectrum=tuple(spectrum.tolist()),
+        sentences=len(points),
+        positives=int(positive.sum()),
+        threshold=threshold,
+    )
+
+
+def positives(gold: NDArray[np.float64], threshold: float = THRESHOLD) -> NDArray[np.int64]:
+    """Where the pairs stand that are scored above the threshold; that there are none is an error."""
+    places: NDArray[np.int64] = np.flatnonzero(gold > threshold)
+    if not len(places):
+        highest = f"the highest gold score is {gold.max():g}" if len(gold) else "there are no pairs"
+        raise InputError(f"alignment: no pair is scored above {threshold:g}, {highest}; set a lower threshold.")
+    return places
+
+
+def alignment(first: Vectors, second: Vectors) -> float:
+    """E ‖x − y‖² over positive pairs (SimCSE, Eq. 2), which are equal rows of `first` and `second`."""
+    one, two = unit(first, "positive pairs"), unit(second, "positive pairs")
+    if one.shape != two.shape:
+        raise InputError(f"positive pairs: {tuple(one.shape)} beside {tuple(two.shape)}, equal shapes are needed.")
+    return float((2 - 2 * (one * two).sum(dim=-1)).clamp(min=0).mean())
+
+
+def uniformity(vectors: Vectors, *, block: int = BLOCK) -> float:
+    """log E exp(−2 ‖x − y‖²) over all pairs of distinct rows (SimCSE, Eq. 3); 0 when all are alike, −4 at best.
+
+    Exact, and never more than `block` rows of the matrix of cosines in memory.
+    """
+    points = unit(vectors, least=2).float()
+    return uniformity_of(lambda rows, columns: points[rows] @ points[columns].T, len(points), block=block)
+
+
+def uniformity_of(cosines: Callable[[slice, slice], Tensor], count: int, *, block: int = BLOCK) -> float:
+    """The same from a function that gives the cosines (rows, columns) of any two ranges of `count` sentences."""
+    totals = []
+    for start in range(0, count, block):
+        rows = slice(start, min(start + block, count))
+        nearness = torch.exp(4 * cosines(rows, slice(start, count)).clamp(max=1) - 4)  # −2 (2 − 2 cos)
+        size = rows.stop - rows.start
+        own = nearness[:, :size].triu(diagonal=1)  # each pair once, no sentence beside itself
+        totals.append(own.sum(dtype=torch.float64) + nearness[:, size:].sum(dtype=torch.float64))
+    return math.log(float(torch.stack(totals).sum()) / (count * (count - 1) / 2))
+
+
+def anisotropy(vectors: Vectors) -> float:
+    """The mean cosine over all pairs of distinct rows: ‖Σ u‖² holds them all, and each row beside itself."""
+    points = unit(vectors, least=2)
+    total, own = points.sum(dim=0).square().sum(), points.square().sum()
+    return float((total - own) / (len(points) * (len(points) - 1)))
+
+
+def singular_spectrum(vectors: Vectors) -> NDArray[np.float64]:
+    """Singular values of the matrix of unit vectors, not centred, falling, divided by the largest (SimCSE, F.1)."""
+    values = torch.linalg.svdvals(unit(vectors)).cpu().numpy()
+    if not values.max(initial=0) > 0:
+        raise InputError("vectors: all are zero; they have no singular spectrum.")
+    spectrum: NDArray[np.float64] = values / values[0]
+    return spectrum
+
+
+def effective_rank(spectrum: NDArray[np.float64]) -> float:
+    """exp of the entropy of the singular values' shares (Roy and Vetterli, 2007): 1 for a line, k for k equal ones."""
+    shares = spectrum[spectrum > 0] / spectrum.sum()
+    return float(np.exp(-(shares * np.log(shares)).sum()))

@@ -1,0 +1,33 @@
+"""Any model by name: an encoder, a RankEncoder, or a folder of static words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from nearer.baselines.static_words import FACTS_FILE, StaticWords
+from nearer.encoder import Encoder
+from nearer.encoder.sources import model_folder
+from nearer.errors import SettingError
+from nearer.teachers import RankEncoder, load_model
+
+HARMLESS = ("revision", "trust_remote_code")  # which say where a model is, not what
+
+
+def load_scorer(
+    name: str | Path, *, device: str | torch.device | None = None, precision: str = "float32", **options: Any
+) -> Encoder | RankEncoder | StaticWords:
+    """As `load_model`, and static words too. precision: what it computes in; static words have one only."""
+    remote_code = bool(options.get("trust_remote_code", False))
+    folder = model_folder(name, revision=options.get("revision"), remote_code=remote_code)
+    if not (folder / FACTS_FILE).exists():
+        model = load_model(name, device=device, **options)
+        model.precision = precision
+        return model
+    given = [option for option, value in options.items() if value and option not in HARMLESS]
+    given += ["precision"] * (precision != "float32")
+    if given:
+        raise SettingError(f"{given[0]}: {name} is made of static words, which have no such setting.")
+    return StaticWords.load(folder)

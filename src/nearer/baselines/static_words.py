@@ -1,0 +1,221 @@
+"""A sentence as the mean of its words' vectors: the GloVe baseline of the papers.
+
+Saved as a folder:
+
+    static_words.json   the settings, and where the vectors come from
+    words.txt           a word a line, in the order of the rows
+    vectors.npy         (words, dimension), float32
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, overload
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from nearer.baselines.word_vectors import read_word_vectors
+from nearer.encoder.encoder import Ranked, Vectors, compare, rank_by, unit_rows
+from nearer.encoder.encoding import check_sentences
+from nearer.encoder.settings import EncoderSettings
+from nearer.errors import InputError, ModelError, first_line
+from nearer.progress import progress_bar
+
+FACTS_FILE, WORDS_FILE, VECTORS_FILE = "static_words.json", "words.txt", "vectors.npy"
+FORMAT = 1
+MAX_WORDS = 10_000
+WINDOW = 2**12  # sentences taken at a time
+# "don't" is "do" and "n't", "John's" is "John" and "'s", as in the text that GloVe learned from
+TOKEN = re.compile(
+    r"""\w+(?=n['’]t\b) | n['’]t\b | ['’](?:s|re|ve|ll|d|m)\b   # contractions
+    | (?:[^\W\d_]\.){2,} | \d+(?:[.,]\d+)+                     # U.S., 1,000
+    | \w+(?:-\w+)* | [^\w\s]                                   # well-known, and a mark of punctuation""",
+    re.IGNORECASE | re.VERBOSE,
+)
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """How much of a text the vectors know."""
+
+    words: int
+    unknown: int
+    sentences: int
+    without_any: int
+
+
+@dataclass(eq=False)
+class StaticWords:
+    """A model without context, with the calls of `Encoder` that evaluation, analysis and ranking use.
+
+    Each word is looked up as it is written, then in lower case. Unknown words are left out of the mean; a sentence of
+    unknown words alone has a vector of zeros, whose cosine with everything is 0 (`coverage` counts them).
+    """
+
+    words: dict[str, int]
+    vectors: NDArray[np.float32]
+    name: str = "static words"
+    max_words: int = MAX_WORDS
+    provenance: dict[str, Any] = field(default_factory=dict)
+
+    scoring: ClassVar[str] = "cosine"
+    precision: ClassVar[str] = "float32"
+    head: ClassVar[None] = None
+    device: ClassVar[torch.device] = torch.device("cpu")
+
+    def __post_init__(self) -> None:
+        if self.vectors.ndim != 2 or len(self.vectors) != len(self.words) or not len(self.words):
+            raise InputError(f"word vectors: of shape {self.vectors.shape} for {len(self.words):,} words.")
+
+    @classmethod
+    def read(cls, path: str | Path, *, needed: Iterable[str] | None = None, progress: bool = False) -> StaticWords:
+        """From a text file of word vectors (GloVe's, word2vec's, fastText's; compressed or not).
+
+        needed: sentences; of a file too big for memory only their words are kept.
+        """
+        wanted = None if needed is None else _all_forms(needed)
+        read = read_word_vectors(path, needed=wanted, progress=progress)
+        facts = {"file": str(path), "words": len(read.words), "repeated": read.repeated, "subset": wanted is not None}
+        return cls(read.words, read.vectors, name=str(path), provenance=facts)
+
+    @classmethod
+    def load(cls, folder: str | Path) -> StaticWords:
+        place = Path(folder)
+        try:
+            facts = json.loads((place / FACTS_FILE).read_text(encoding="utf-8"))
+            if facts["format"] != FORMAT:
+                raise ModelError(f"{place}: format {facts['format']!r}, this version reads {FORMAT}; update nearer.")
+            # bytes, since a carriage return may be a word
+            listed = (place / WORDS_FILE).read_bytes().decode("utf-8").split("\n")[:-1]
+            vectors = np.load(place / VECTORS_FILE, mmap_mode="r")
+            words = {word: row for row, word in enumerate(listed)}
+            if vectors.dtype != np.float32 or vectors.ndim != 2 or not len(words) == len(listed) == len(vectors):
+                raise ValueError(f"{len(words):,} words, vectors {vectors.shape} of {vectors.dtype}")
+            return cls(words, vectors, str(folder), int(facts["max_words"]), dict(facts["provenance"]))
+        except FileNotFoundError as error:
+            raise ModelError(f"{place}: is no folder of static words (no {Path(str(error.filename)).name}).") from None
+        except ModelError:
+            raise
+        except Exception as error:  # numpy and json complain of damage in many ways
+            raise ModelError(f"{place}: cannot be used ({first_line(error)}); save it anew.") from None
+
+    def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
+        """Written beside its place and moved there whole."""
+        place = Path(folder)
+        if place.exists() and (not place.is_dir() or any(place.iterdir())) and not overwrite:
+            raise ModelError(f"{place}: is there already; choose another folder or ask for overwriting.")
+        facts = {"format": FORMAT, "max_words": self.max_words, "provenance": self.provenance}
+        try:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=place.parent, prefix=f".{place.name}-") as temporary:
+                built = Path(temporary) / "model"
+                built.mkdir()
+                (built / FACTS_FILE).write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+                listed = sorted(self.words, key=self.words.__getitem__)
+                (built / WORDS_FILE).write_bytes("".join(f"{word}\n" for word in listed).encode("utf-8"))
+                np.save(built / VECTORS_FILE, np.ascontiguousarray(self.vectors, dtype=np.float32))
+                if place.exists():
+                    place.rename(Path(temporary) / "replaced")
+                built.rename(place)
+        except OSError as error:
+            raise ModelError(f"{place}: cannot be written ({error.strerror or first_line(error)}).") from error
+
+    @cached_property
+    def settings(self) -> EncoderSettings:
+        return EncoderSettings(pooling="mean", max_length=self.max_words)
+
+    @property
+    def dimension(self) -> int:
+        return int(self.vectors.shape[1])
+
+    def encode(
+        self,
+        sentences: str | Iterable[str],
+        *,
+        batch_size: int | None = None,
+        normalize: bool = False,
+        progress: bool = False,
+    ) -> Vectors:
+        """Vectors of sentences, float32: (dimension,) for one string, (sentences, dimension) for several."""
+        if isinstance(sentences, str):
+            one: Vectors = self.encode([sentences], normalize=normalize)[0]
+            return one
+        listed = list(sentences)
+        check_sentences(listed)
+        window = batch_size or WINDOW
+        found = np.zeros((len(listed), self.dimension), dtype=np.float32)
+        with progress_bar("encoding", len(listed), "sentences", shown=progress) as advance:
+            for start in range(0, len(listed), window):
+                rows = [self._rows(sentence) for sentence in listed[start : start + window]]
+                known = np.flatnonzero([len(some) for some in rows])
+                if len(known):
+                    counts = np.array([len(rows[place]) for place in known])
+                    together = np.concatenate([rows[place] for place in known])
+                    sums = np.add.reduceat(self.vectors[together], np.cumsum(counts) - counts, axis=0)
+                    found[start + known] = sums / counts[:, None]
+                advance(len(rows))
+        chosen: Vectors = unit_rows(found) if normalize else found
+        return chosen
+
+    def coverage(self, sentences: Iterable[str]) -> Coverage:
+        words = unknown = count = without_any = 0
+        for sentence in sentences:
+            found, known = len(tokens(sentence)[: self.max_words]), len(self._rows(sentence))
+            words, unknown, count = words + found, unknown + found - known, count + 1
+            without_any += not known
+        return Coverage(words, unknown, count, without_any)
+
+    @overload
+    def similarity(self, first: str, second: str) -> float: ...
+    @overload
+    def similarity(self, first: str | Sequence[str], second: str | Sequence[str]) -> float | Vectors: ...
+
+    def similarity(self, first: str | Sequence[str], second: str | Sequence[str]) -> float | Vectors:
+        """Cosines: one number for two sentences, else a matrix (first, second)."""
+        return compare(self.encode, self.score_matrix, first, second)
+
+    def pair_scores(self, first: Vectors, second: Vectors) -> NDArray[np.float64]:
+        """Cosine of each row of `first` with the same row of `second`."""
+        one, two = (unit_rows(side.astype(np.float64)) for side in (first, second))
+        cosines: NDArray[np.float64] = (one * two).sum(-1)
+        return cosines
+
+    def score_matrix(self, first: Vectors, second: Vectors) -> Vectors:
+        """Cosines of all rows of `first` with all rows of `second` (first, second)."""
+        cosines: Vectors = unit_rows(first) @ unit_rows(second).T
+        return cosines
+
+    def rank(self, query: str, candidates: Sequence[str], *, top: int | None = None) -> list[Ranked]:
+        """The candidates by falling similarity to the query; equal ones keep their order."""
+        return rank_by(self.similarity, query, candidates, top)
+
+    def _rows(self, sentence: str) -> NDArray[np.int64]:
+        """The rows of the words that are known."""
+        found = (self._row(word) for word in tokens(sentence)[: self.max_words])
+        return np.array([row for row in found if row is not None], dtype=np.int64)
+
+    def _row(self, word: str) -> int | None:
+        return next((self.words[form] for form in forms(word) if form in self.words), None)
+
+
+def tokens(sentence: str) -> list[str]:
+    """Words and punctuation marks, as nearly as a pattern can say. Tokenised text stays as it is."""
+    return TOKEN.findall(sentence)
+
+
+def forms(word: str) -> Collection[str]:
+    """The spellings that a word is looked up by, in order."""
+    plain = word.replace("’", "'")
+    return dict.fromkeys((word, plain, plain.lower()))
+
+
+def _all_forms(sentences: Iterable[str]) -> set[str]:
+    return {form for sentence in sentences for word in tokens(sentence) for form in forms(word)}

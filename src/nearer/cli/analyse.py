@@ -1,0 +1,145 @@
+"""The command analyse."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from nearer.cli import options
+from nearer.cli.output import say, show_report, show_table
+from nearer.errors import InputError, SettingError
+
+if TYPE_CHECKING:
+    from nearer.analysis import Analysis, SideBySide
+
+ANALYSIS_FILE, FIGURES = "analysis.json", "figures"
+
+
+def analyse(
+    models: Annotated[
+        list[str], typer.Argument(metavar="MODEL", help="Folders, the bundled 'wiki-mini', or hub names.")
+    ],
+    tasks: Annotated[
+        str, typer.Option(help="Comma-separated: stsb-dev, sts12 …, everyday (bundled), or files of scored pairs.")
+    ] = "stsb-dev",
+    data: Annotated[Path | None, typer.Option(help="Folder of the STS sets (SentEval's layout or raw).")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for analysis.json and the figures. Default: the tables alone.")
+    ] = None,
+    corpus: Annotated[
+        str | None, typer.Option(help="Text for rank vectors, shared neighbours and word frequencies.")
+    ] = None,
+    size: Annotated[int, typer.Option(min=2, help="So many different sentences of it, drawn by the seed.")] = 10_000,
+    threshold: Annotated[
+        float | None,
+        typer.Option(help="Pairs scored above it are positives. Default: 4 of 5, whatever the scale."),
+    ] = None,
+    examples: Annotated[int, typer.Option(min=0, help="Show so many queries with their rankings.")] = 3,
+    path: Annotated[bool, typer.Option("--path", help="The models are steps on one way: draw it with arrows.")] = False,
+    approximate: Annotated[
+        bool, typer.Option("--approximate", help="Rank vectors from the corpus' covariance: much faster.")
+    ] = False,
+    neighbours: Annotated[int, typer.Option(min=1, help="How many of the corpus' nearest are compared.")] = 100,
+    seed: Annotated[int, typer.Option(min=0, help="Which random pairs and sentences are drawn.")] = 0,
+    pooling: options.Pooling = None,
+    max_length: options.MaxLength = None,
+    text_normalisation: options.Normalisation = None,
+    pooler_as_head: options.PoolerAsHead = False,
+    precision: options.Precision = options.PrecisionName.float32,
+    batch_size: options.BatchSize = None,
+    device: options.Device = None,
+    trust_remote_code: options.RemoteCode = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an analysis in the folder.")] = False,
+) -> None:
+    """Look behind scores: alignment, uniformity, spectrum, similarity by rating, biases, rankings of single queries."""
+    from nearer.analysis import analyse as run
+    from nearer.analysis import side_by_side
+    from nearer.analysis.table import examples_table
+    from nearer.baselines import load_scorer
+    from nearer.evaluation import PairTask, load_tasks
+
+    # what can be wrong without a model first: loading and encoding take time
+    if out is not None:
+        _check_folder(out, force)
+    loaded = load_tasks([name.strip() for name in tasks.split(",") if name.strip()], data)
+    pair_tasks = [task for task in loaded if isinstance(task, PairTask)]
+    if len(pair_tasks) < len(loaded):
+        other = next(task.name for task in loaded if not isinstance(task, PairTask))
+        raise SettingError(f"--tasks: {other} has no scored pairs; analysis is of tasks such as stsb-dev or a file.")
+    for task in pair_tasks:
+        if task.report:
+            show_report(task.report)
+    sentences = None if corpus is None else _drawn(corpus, size, seed)
+    analyses: list[Analysis] = []
+    for name in models:
+        model = load_scorer(
+            name,
+            pooling=pooling,
+            max_length=max_length,
+            text_normalisation=text_normalisation,
+            pooler_as_head=pooler_as_head,
+            precision=precision.value,
+            device=device,
+            trust_remote_code=trust_remote_code,
+        )
+        found = run(
+            model,
+            pair_tasks,
+            corpus=sentences,
+            threshold=threshold,
+            neighbours=neighbours,
+            approximate=approximate,
+            seed=seed,
+            batch_size=batch_size,
+            progress=True,
+        )
+        show_table(found.table())
+        analyses.append(found)
+    compared = side_by_side(analyses, examples=examples)
+    for common in compared if examples else []:
+        if common.remark:
+            say(common.remark)
+        else:
+            show_table(examples_table(common.examples))
+    if out is not None:
+        _write(analyses, compared, out, path)
+
+
+def _check_folder(out: Path, force: bool) -> None:
+    from nearer.extras import require
+
+    require("matplotlib", "plots", "--out: drawing figures")
+    if out.exists() and not out.is_dir():
+        raise InputError(f"{out}: is a file, a folder is needed.")
+    if (out / ANALYSIS_FILE).exists() and not force:
+        raise InputError(f"{out}: an analysis is there already; choose another folder, or --force.")
+    try:
+        (out / FIGURES).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{out}: cannot be written ({error.strerror}).") from None
+
+
+def _drawn(corpus: str, size: int, seed: int) -> list[str]:
+    from nearer.teachers.sample import sample_sentences
+    from nearer.text import read_sentences
+
+    reading = read_sentences(corpus)
+    sentences = sample_sentences(reading, size, seed)
+    show_report(reading.report)
+    reading.report.check_kept(told=True)
+    return sentences
+
+
+def _write(analyses: list[Analysis], compared: list[SideBySide], out: Path, arrows: bool) -> None:
+    from nearer.analysis import write_analyses
+    from nearer.analysis.figures import save_figure
+    from nearer.analysis.gallery import gallery
+
+    write_analyses(analyses, out / ANALYSIS_FILE, compared=[common.to_dict() for common in compared])
+    figures = gallery(analyses, compared, arrows=arrows)
+    for name, figure in figures.items():
+        for kind in ("svg", "png"):
+            save_figure(figure, out / FIGURES / f"{name}.{kind}")
+    say(f"{out / ANALYSIS_FILE}: all figures; {out / FIGURES}: {len(figures)} drawings, as SVG and PNG")

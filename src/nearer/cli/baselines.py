@@ -1,0 +1,104 @@
+"""Commands that make baselines: whiten, static-words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nearer.cli import options
+from nearer.cli.output import say, show_report
+from nearer.errors import ModelError, SettingError
+from nearer.text.reading import MAX_CHARACTERS
+
+
+def whiten(
+    model: options.Model,
+    out: Annotated[Path, typer.Option(help="Folder of the new model.")],
+    corpus: Annotated[
+        str | None, typer.Option(help="Text to fit on; with several --columns all of them (NLI: sent0,sent1).")
+    ] = None,
+    tasks: Annotated[
+        str | None, typer.Option(help="Fit on the sentences of these tasks instead (target setting): stsb, or a file.")
+    ] = None,
+    data: Annotated[Path | None, typer.Option(help="Folder of the STS sets, for --tasks.")] = None,
+    dimension: Annotated[int | None, typer.Option(min=1, help="Keep so many directions. Default: all.")] = None,
+    pooling: options.Pooling = None,
+    max_length: options.MaxLength = None,
+    text_normalisation: options.Normalisation = None,
+    pooler_as_head: options.PoolerAsHead = False,
+    columns: options.Columns = None,
+    encoding: options.Encoding = "utf-8",
+    max_characters: options.MaxCharacters = MAX_CHARACTERS,
+    device: options.Device = None,
+    trust_remote_code: options.RemoteCode = False,
+) -> None:
+    """Whiten a model's vectors: fitted on a text, saved as a layer of the model."""
+    from nearer.baselines import whiten as fit
+    from nearer.encoder import Encoder
+
+    if out.exists():
+        raise ModelError(f"{out}: is there already; choose another folder.")
+    if (corpus is None) == (tasks is None):
+        raise SettingError("--corpus or --tasks: name the text to fit on, one of the two.")
+    if tasks is not None:
+        sentences = _task_sentences(tasks, data)
+    else:
+        assert corpus is not None
+        sentences = list(_corpus_sentences(corpus, columns, encoding, max_characters))
+    encoder = Encoder.load(
+        model,
+        pooling=pooling,
+        max_length=max_length,
+        text_normalisation=text_normalisation,
+        pooler_as_head=pooler_as_head,
+        device=device,
+        trust_remote_code=trust_remote_code,
+    )
+    made = fit(encoder, sentences, dimension=dimension, text=corpus or f"tasks {tasks}", progress=True)
+    made.save(out)
+    facts = made.provenance["whitening"]
+    say(f"{out}: whitened on {facts['sentences']:,} different sentences, {encoder.dimension} → {made.dimension}")
+
+
+def static_words(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="Word vectors as text: GloVe, word2vec, fastText; .gz …")],
+    out: Annotated[Path, typer.Option(help="Folder of the new model.")],
+    needed: Annotated[
+        str | None, typer.Option(help="Keep only the words of this text, for a file that memory cannot hold.")
+    ] = None,
+    columns: options.Columns = None,
+    encoding: options.Encoding = "utf-8",
+    max_characters: options.MaxCharacters = MAX_CHARACTERS,
+) -> None:
+    """Make a model of word vectors: a sentence is the mean of its words."""
+    from nearer.baselines import StaticWords
+
+    if out.exists():
+        raise ModelError(f"{out}: is there already; choose another folder.")
+    text = None if needed is None else _corpus_sentences(needed, columns, encoding, max_characters)
+    made = StaticWords.read(file, needed=text, progress=True)
+    made.save(out)
+    repeated = made.provenance["repeated"]
+    told = f", {repeated:,} repeated lines left out" if repeated else ""
+    say(f"{out}: {len(made.words):,} words, {made.dimension} dimensions{told}")
+
+
+def _corpus_sentences(corpus: str, columns: str | None, encoding: str, max_characters: int) -> Iterator[str]:
+    """The sentences of each column in turn."""
+    from nearer.text import read_sentences
+
+    for column in options.column_names(columns) or (None,):
+        reading = read_sentences(corpus, **options.read_options(column, encoding, max_characters))
+        yield from reading
+        show_report(reading.report)
+        reading.report.check_kept(told=True)
+
+
+def _task_sentences(tasks: str, data: Path | None) -> list[str]:
+    from nearer.evaluation import load_tasks
+
+    loaded = load_tasks([name.strip() for name in tasks.split(",") if name.strip()], data)
+    return [sentence for task in loaded for sentence in task.sentences()]

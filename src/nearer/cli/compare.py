@@ -1,0 +1,96 @@
+"""The command compare."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from nearer.cli import options
+from nearer.cli.output import say, show_report, show_table
+from nearer.errors import InputError, SettingError
+
+if TYPE_CHECKING:
+    from nearer.evaluation.task import Scorer
+
+
+def compare(
+    models: Annotated[
+        list[str], typer.Argument(metavar="MODEL MODEL...", help="Folders or names; the first is compared with.")
+    ],
+    tasks: Annotated[str, typer.Option(help="Comma-separated, as for `nearer evaluate`.")] = "sts",
+    data: Annotated[Path | None, typer.Option(help="Folder of the data sets.")] = None,
+    resamples: Annotated[int, typer.Option(min=100, help="Of the bootstrap.")] = 1000,
+    confidence: Annotated[float, typer.Option(min=0.5, max=0.999, help="Of the intervals.")] = 0.95,
+    seed: Annotated[int, typer.Option(min=0, help="Of the bootstrap.")] = 0,
+    published: Annotated[
+        str, typer.Option(help="Published rows beside: of these backbones or sources (comma-separated), all, or none.")
+    ] = "auto",
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write everything; '-' prints it.")] = None,
+    pooling: options.Pooling = None,
+    max_length: options.MaxLength = None,
+    text_normalisation: options.Normalisation = None,
+    pooler_as_head: options.PoolerAsHead = False,
+    precision: options.Precision = options.PrecisionName.float32,
+    batch_size: options.BatchSize = None,
+    device: options.Device = None,
+    trust_remote_code: options.RemoteCode = False,
+) -> None:
+    """Score models side by side, with intervals of the differences from the first, and published figures beside."""
+    from nearer.analysis.compare import compare as run
+    from nearer.analysis.compare_tables import comparison_tables, rows_beside
+    from nearer.baselines import load_scorer
+    from nearer.evaluation import load_tasks
+
+    if len(models) < 2:
+        raise SettingError("models: one given, at least two are needed; `nearer evaluate` scores one.")
+    if json_file is not None and not json_file.parent.is_dir():
+        raise InputError(f"{json_file}: the folder {json_file.parent} does not exist.")
+    loaded = load_tasks([name.strip() for name in tasks.split(",") if name.strip()], data)
+    for task in loaded:
+        if report := getattr(task, "report", None):
+            show_report(report)
+    beside = rows_beside(loaded, published)
+
+    def one_by_one() -> Iterator[Scorer]:
+        for name in models:
+            yield load_scorer(
+                name,
+                pooling=pooling,
+                max_length=max_length,
+                text_normalisation=text_normalisation,
+                pooler_as_head=pooler_as_head,
+                precision=precision.value,
+                device=device,
+                trust_remote_code=trust_remote_code,
+            )
+
+    found = run(
+        one_by_one(),
+        loaded,
+        resamples=resamples,
+        confidence=confidence,
+        seed=seed,
+        batch_size=batch_size,
+        progress=True,
+    )
+    if json_file is not None:
+        published_rows = [row.to_dict() for row in beside]
+        text = json.dumps({**found.to_dict(), "published": published_rows}, indent=2, ensure_ascii=False)
+        if str(json_file) == "-":
+            print(text)
+            return
+        _write(json_file, text)
+    for table in comparison_tables(found, beside):
+        show_table(table)
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text + "\n", encoding="utf-8", errors="backslashreplace")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written ({error.strerror}).") from None
+    say(f"everything: {path}")

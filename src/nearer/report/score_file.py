@@ -1,0 +1,52 @@
+"""Scores from the JSON file that an evaluation writes."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from nearer.errors import InputError, first_line
+from nearer.evaluation.task import TaskScore
+
+FIELDS = {field.name for field in fields(TaskScore)}
+NEEDED = ("task", "kind", "split", "layout", "count", "unit", "measure", "figures", "data_hash")
+WORDS = ("task", "kind", "split", "layout", "unit", "measure", "data_hash")
+
+
+@dataclass(frozen=True)
+class ScoreFile:
+    """scores: one a task; protocol: what holds for all of them."""
+
+    scores: tuple[TaskScore, ...]
+    protocol: dict[str, Any]
+
+
+def read_scores(path: Path) -> ScoreFile:
+    mend = "write it anew with `nearer evaluate … --json`, or remove it"
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: cannot be read ({first_line(error)}); {mend}.") from None
+    if not isinstance(content, dict) or not isinstance(content.get("scores"), list):
+        raise InputError(f"{path}: holds no scores; {mend}.")
+    scores = tuple(_score(values, path, number) for number, values in enumerate(content["scores"], start=1))
+    protocol = content.get("protocol")
+    return ScoreFile(scores, dict(protocol) if isinstance(protocol, dict) else {})
+
+
+def _score(values: Any, path: Path, number: int) -> TaskScore:
+    given = values if isinstance(values, dict) else {}
+    lacking = [name for name in NEEDED if name not in given]
+    lacking += [name for name in WORDS if name in given and not isinstance(given[name], str)]
+    figures = given.get("figures")
+    if not lacking and not (isinstance(figures, dict) and given["measure"] in figures and _all_figures(figures)):
+        lacking = ["figures"]
+    if lacking:
+        raise InputError(f"{path}: score {number} has no usable {lacking[0]}; was it written by another version?")
+    return TaskScore(**{name: value for name, value in given.items() if name in FIELDS})
+
+
+def _all_figures(figures: dict[str, Any]) -> bool:
+    return all(value is None or (isinstance(value, int | float) and value == value) for value in figures.values())
