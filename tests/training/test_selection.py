@@ -13,7 +13,7 @@ import torch
 
 from nearer.encoder import Encoder
 from nearer.errors import SettingError
-from nearer.evaluation import evaluate
+from nearer.evaluation import evaluate, load_tasks
 from nearer.training.selection import Selection, uniformity
 
 WORDS = ["quick", "brown", "fox", "jumps", "over", "lazy", "dog", "rain", "lunch", "someone", "evening", "man"]
@@ -156,6 +156,18 @@ def test_bfloat16_is_used_and_comes_close() -> None:
     assert lower.score == pytest.approx(full.score, abs=0.5)
     assert lower.uniformity == pytest.approx(full.uniformity, abs=0.02)
     assert lower.score != full.score
+
+
+def test_alignment_is_that_of_the_pairs_scored_high(encoder: Encoder, dev_files: list[str]) -> None:
+    distances = []
+    for task in load_tasks(dev_files, None):
+        for pair in task.pairs:
+            if pair.score > 4:  # of 5
+                first, second = (encoder.encode(text).astype(np.float64) for text in pair[:2])
+                first, second = first / np.linalg.norm(first), second / np.linalg.norm(second)
+                distances.append(((first - second) ** 2).sum())
+    assert distances
+    assert Selection(dev_files, None).score(encoder).alignment == pytest.approx(np.mean(distances), abs=1e-4)
 
 
 def uniformity_by_hand(vectors: np.ndarray) -> float:

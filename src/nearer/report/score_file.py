@@ -40,6 +40,7 @@ def _score(values: Any, path: Path, number: int) -> TaskScore:
     given = values if isinstance(values, dict) else {}
     lacking = [name for name in NEEDED if name not in given]
     lacking += [name for name in WORDS if name in given and not isinstance(given[name], str)]
+    lacking += [] if type(given.get("count")) is int else ["count"]
     figures = given.get("figures")
     if not lacking and not (isinstance(figures, dict) and given["measure"] in figures and _all_figures(figures)):
         lacking = ["figures"]

@@ -84,7 +84,8 @@ def fit(trainer: Trainer, folder: Path, selection: Selection | None, *, progress
             return
         trainer.encoder.weights_changed()
         dev = selection.score(trainer.encoder, trainer.precision)
-        log.write(state.step, {"dev": dev.score, "uniformity": dev.uniformity, **dev.tasks})
+        alignment = {} if dev.alignment is None else {"alignment": dev.alignment}
+        log.write(state.step, {"dev": dev.score, "uniformity": dev.uniformity, **alignment, **dev.tasks})
         if state.best_score is None or dev.score > state.best_score:
             state.best_score, state.best_step = dev.score, state.step
             best.keep()

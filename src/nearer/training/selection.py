@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from nearer.analysis.ratings import positive_threshold
 from nearer.encoder import Encoder
 from nearer.encoder.batching import Tokenised
 from nearer.errors import SettingError
@@ -21,11 +22,15 @@ from nearer.evaluation.tasks import is_test
 
 @dataclass(frozen=True)
 class DevScore:
-    """The mean score over the dev tasks in percent, and how evenly their sentences fill the sphere."""
+    """The mean score over the dev tasks in percent, and how their sentences lie on the sphere.
+
+    alignment: of the pairs that count as positives; None where no task has such pairs.
+    """
 
     score: float
     tasks: dict[str, float]
     uniformity: float
+    alignment: float | None = None
 
 
 class Selection:
@@ -54,7 +59,12 @@ class Selection:
         if len(found) < len(scores):  # all vectors alike: worse than any order
             return DevScore(-100.0, {}, 0.0)
         named = dict(zip(self.names, found, strict=True))
-        return DevScore(sum(found) / len(found), named, uniformity(vectors))
+        return DevScore(sum(found) / len(found), named, uniformity(vectors), self._alignment(vectors))
+
+    def _alignment(self, vectors: Tensor) -> float | None:
+        """Of the positives of all tasks of pairs together."""
+        distances = [task.distances(vectors) for task in self.tasks if isinstance(task, _Pairs)]
+        return float(torch.cat(distances).mean()) if sum(map(len, distances)) else None
 
 
 class _Pairs:
@@ -64,6 +74,13 @@ class _Pairs:
         self.first = torch.tensor([places[pair.first] for pair in task.pairs])
         self.second = torch.tensor([places[pair.second] for pair in task.pairs])
         self.gold: NDArray[np.float64] = np.array([pair.score for pair in task.pairs], dtype=np.float64)
+        self.positive = torch.from_numpy(np.flatnonzero(self.gold > positive_threshold(self.gold)))
+
+    def distances(self, vectors: Tensor) -> Tensor:
+        """‖x − y‖² of the pairs that are scored high, on the sphere (positives,)."""
+        rows = self.positive.to(vectors.device)
+        first, second = (normalize(vectors[side[rows]].float(), dim=-1) for side in (self.first, self.second))
+        return 2 - 2 * (first * second).sum(dim=-1)
 
     def score(self, encoder: Encoder, vectors: Tensor) -> float | None:
         """Spearman's correlation in percent over all pairs joined, as `evaluate` has it with aggregation `all`."""

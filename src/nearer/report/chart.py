@@ -1,0 +1,169 @@
+"""Charts as SVG in a page: as wide as their place, in the page's own colours, legible on a phone.
+
+A chart is 340 units wide, about what a phone shows, so that its text is never scaled down by much; wide pages put several
+beside each other. Colours are classes (`series-1` …), which the page's style gives for light and dark.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from nearer.report.axis import Axis
+from nearer.report.markup import Html, element, join, text
+from nearer.report.numbers import short
+
+WIDTH, HEIGHT = 340.0, 216.0
+TOP, RIGHT, BOTTOM = 24.0, 12.0, 40.0
+CHARACTER = 6.3  # about the width of a digit at 11 units
+COLOURS = 6
+
+Points = Sequence[tuple[float, float]]
+
+
+class Chart:
+    """Axes, and what is drawn between them, in the order in which it is asked for."""
+
+    def __init__(self, across: Axis, up: Axis, *, height: float = HEIGHT, turned: bool = False) -> None:
+        """turned: the vertical axis counts from above, as a list does."""
+        self.across, self.up, self.turned = across, up, turned
+        self.height = height
+        self.left = 14.0 + CHARACTER * max((len(label) for _, label in up.ticks), default=1)
+        self.bottom = height - BOTTOM
+        self.marks: list[Html] = []
+        self.readings: list[dict[str, object]] = []
+
+    def x(self, value: float) -> float:
+        return round(self.left + self.across.share(value) * (WIDTH - RIGHT - self.left), 1)
+
+    def y(self, value: float) -> float:
+        share = self.up.share(value)
+        return round(TOP + (share if self.turned else 1 - share) * (self.bottom - TOP), 1)
+
+    def line(self, points: Points, series: int, *, name: str = "", kind: str = "line") -> None:
+        """name: the line is read out under the pointer by it."""
+        self._draw("path", series, kind, d=self._path(points), fill="none")
+        if name:
+            self.readings.append({"name": name, "series": series, "points": [_rounded(point) for point in points]})
+
+    def area(self, points: Points, series: int, *, kind: str = "area") -> None:
+        """The inside of a line that goes back to its beginning."""
+        self._draw("path", series, kind, d=f"{self._path(points)}Z")
+
+    def dots(self, points: Points, series: int, *, radius: float = 3.0, kind: str = "dot") -> None:
+        for across, up in points:
+            self._draw("circle", series, kind, cx=self.x(across), cy=self.y(up), r=radius)
+
+    def cloud(self, points: Points, series: int) -> None:
+        """Many dots as one path: strokes without length, with round ends."""
+        strokes = "".join(f"M{self.x(across):g} {self.y(up):g}h0" for across, up in points)
+        self._draw("path", series, "cloud", d=strokes, fill="none")
+
+    def bar(self, begin: float, end: float, low: float, high: float, series: int, *, kind: str = "bar") -> None:
+        left, right = sorted((self.x(begin), self.x(end)))
+        top, bottom = sorted((self.y(low), self.y(high)))
+        width, height = round(right - left, 1), max(1.0, round(bottom - top, 1))  # a bar of nothing is a line
+        self._draw("rect", series, kind, x=left, y=top, width=width, height=height)
+
+    def rule(self, value: float) -> None:
+        """A level to compare with, such as 0."""
+        left, right, level = self.x(self.across.low), self.x(self.across.high), self.y(value)
+        self.marks.append(element("line", class_="rule", x1=left, x2=right, y1=level, y2=level))
+
+    def label(self, across: float, up: float, words: str, *, series: int | None = None) -> None:
+        """Words beside a point, on the side where there is room."""
+        left = self.across.share(across) > 0.5
+        place, level = self.x(across) + (-7 if left else 7), self.y(up) - 6
+        kind = "label" if series is None else f"label {series_class(series)}"
+        self.marks.append(element("text", words, class_=kind, x=place, y=level, text_anchor="end" if left else None))
+
+    def svg(self, label: str) -> Html:
+        """label: what the chart shows, for those who do not see it."""
+        readings = {
+            "across": self.across.name,
+            "box": [self.left, TOP, WIDTH - RIGHT, self.bottom],
+            "x": [self.across.low, self.across.high],
+            "y": [self.up.low, self.up.high],
+            "log": self.up.logarithmic,
+            "lines": self.readings,
+        }
+        return element(
+            "svg",
+            self._frame(),
+            *self.marks,
+            viewBox=f"0 0 {WIDTH:g} {self.height:g}",
+            role="img",
+            aria_label=label,
+            data_readings=json.dumps(readings, separators=(",", ":")) if self.readings else None,
+            tabindex=0 if self.readings else None,
+        )
+
+    def _frame(self) -> Html:
+        right, ticks = WIDTH - RIGHT, []
+        for value, words in self.up.ticks:
+            level = self.y(value)
+            ticks.append(element("line", class_="grid", x1=self.left, x2=right, y1=level, y2=level))
+            ticks.append(element("text", words, class_="tick", x=self.left - 6, y=level + 4, text_anchor="end"))
+        for value, words in self._apart():
+            place = self.x(value)
+            for row, part in enumerate(words.split("\n")):
+                level = self.bottom + 15 + 12 * row
+                ticks.append(element("text", part, class_="tick", x=place, y=level, text_anchor="middle"))
+        ticks.append(element("line", class_="axis", x1=self.left, x2=right, y1=self.bottom, y2=self.bottom))
+        ticks.append(element("text", self.up.name, class_="name", x=2, y=12))
+        ticks.append(
+            element("text", self.across.name, class_="name", x=right, y=self.height - 4, text_anchor="end")
+        )
+        return element("g", *ticks)
+
+    def _apart(self) -> list[tuple[float, str]]:
+        """Ticks of the horizontal axis, as many as do not touch."""
+        ticks = list(self.across.ticks)
+        widest = max((len(part) for _, words in ticks for part in words.split("\n")), default=1) * CHARACTER + 8
+        room = max(1, int((WIDTH - RIGHT - self.left) / widest))
+        every = -(-len(ticks) // room)
+        return ticks[::every]
+
+    def _path(self, points: Points) -> str:
+        return "M" + "L".join(f"{self.x(across):g} {self.y(up):g}" for across, up in points)
+
+    def _draw(self, name: str, series: int, kind: str, **attributes: str | float) -> None:
+        self.marks.append(element(name, class_=f"{kind} {series_class(series)}", **attributes))
+
+
+def series_class(series: int) -> str:
+    """The class that gives a model or run its colour, the same in all charts; from the seventh on also dashes."""
+    return f"series-{series % COLOURS + 1}" + (" again" if series >= COLOURS else "")
+
+
+def figure(chart: Chart, title: str, *explanation: str, label: str) -> Html:
+    caption = element("figcaption", element("strong", title), *([" ", *explanation] if explanation else []))
+    return element("figure", caption, chart.svg(label))
+
+
+def legend(names: Sequence[str]) -> Html:
+    """Which colour is whose; nothing where there is one alone."""
+    if len(names) < 2:
+        return Html()
+    entries = [
+        element("li", element("span", class_=f"swatch {series_class(place)}", aria_hidden="true"), name)
+        for place, name in enumerate(names)
+    ]
+    return element("ul", *entries, class_="legend", aria_label="colours")
+
+
+def described(name: str, points: Points) -> str:
+    """A line in words: `simcse from 48.3 at 0 to 49.2 at 100, highest 49.9 at 20`."""
+    (first, begin), (last, end) = points[0], points[-1]
+    at, highest = max(points, key=lambda point: point[1])
+    words = f"{name} from {short(begin)} at {short(first)} to {short(end)} at {short(last)}"
+    return words if at in (first, last) else f"{words}, highest {short(highest)} at {short(at)}"
+
+
+def figures(*made: Html) -> Html:
+    return element("div", join(made), class_="figures") if made else text("")
+
+
+def _rounded(point: tuple[float, float]) -> list[float]:
+    across, up = point
+    return [float(f"{across:.6g}"), float(f"{up:.5g}")]
