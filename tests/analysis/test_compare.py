@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -160,3 +161,8 @@ class TestPublished:
         assert "not measured here" in scores
         assert "95 % intervals of a paired bootstrap (100 resamples)" in differences
         assert "sts average" in differences
+
+    def test_nothing_was_published_on_a_dev_set(self) -> None:
+        dev = replace(pair_task(), split="dev")
+        found = compare([POOR, GOOD], [dev], resamples=100)
+        assert "published" not in shown(next(comparison_tables(found, rows_beside([dev], "all"))))

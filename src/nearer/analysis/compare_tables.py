@@ -72,14 +72,12 @@ def _scores(kind: str, results: Sequence[Results], labels: Sequence[str], beside
     for label, each in zip(labels, results, strict=True):
         shown = [_shown(score.score) for score in each.kinds[kind]]
         table.add_row(Text(label), *shown, *([_shown(each.averages[kind])] if averaged else []), style="bold")
-    rows = [row for row in beside if row.measure == scores[0].measure.split(" ")[0]]
+    tasks = [_published_name(score) for score in scores]
+    rows = [row for row in beside if row.measure == scores[0].measure and set(tasks) & set(row.figures)]
     table.add_section()
     for row in rows:
-        figures = [row.figures.get(_plain(score)) for score in scores]
-        if not any(figure is not None for figure in figures):
-            continue
-        whole = averaged and set(row.figures) == {_plain(score) for score in scores}
-        cells = [_shown(figure, lacking="") for figure in figures]
+        whole = averaged and set(row.figures) == set(tasks)
+        cells = [_shown(row.figures.get(task), lacking="") for task in tasks]
         average = [_shown(row.average, lacking="") if whole else ""] if averaged else []
         table.add_row(Text(f"published: {row.name} ({row.source})"), *cells, *average, style="dim italic")
     title = f"{kind}: {scores[0].measure} × 100"
@@ -87,9 +85,9 @@ def _scores(kind: str, results: Sequence[Results], labels: Sequence[str], beside
     return Group(Text(title, style="italic"), table, *(Text(note, style="dim") for note in notes))
 
 
-def _plain(score: TaskScore) -> str:
-    """The task's name as the papers have it: a ranking task is named after its STS set."""
-    return score.task.removesuffix(" ranking")
+def _published_name(score: TaskScore) -> str:
+    """The task as the papers have it: a ranking task is named after its STS set. No dev set was published on."""
+    return "" if score.split in ("dev", "train", "file") else score.task.removesuffix(" ranking")
 
 
 def _protocols(rows: Sequence[Published]) -> str:
