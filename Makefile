@@ -1,10 +1,11 @@
 # make test    set up .venv and run the tests          make check   linting, formatting, types
 # make demo    train on this machine's docstrings, offline make test-slow  real models and data ($NEARER_SHARED, minutes)
+# make browser install Chromium (Debian, Ubuntu) for the tests that look at pages; without one they are skipped
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: setup test test-slow check format demo clean
+.PHONY: setup browser test test-slow check format demo clean
 
 setup: $(READY)
 
@@ -14,6 +15,10 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --constraint constraints.txt torch
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	touch $@
+
+browser:
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || \
+	{ SUDO=$$(command -v sudo || true); $$SUDO apt-get update -qq && $$SUDO apt-get install -y -qq --no-install-recommends chromium; }
 
 test: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2
