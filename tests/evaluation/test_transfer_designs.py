@@ -10,7 +10,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from nearer.evaluation.stacked_regression import Examples, Fits, Split, Training, fit_stacked
+from nearer.evaluation.regression import Examples, Fits, Split, Training
+from nearer.evaluation.stacked_regression import fit_stacked
 from nearer.evaluation.transfer_designs import (
     DESIGNS,
     SETTINGS,
@@ -93,9 +94,9 @@ def test_the_settings_are_the_reference_s() -> None:
 
 
 class Recorded:
-    """A fit that gives every strength the accuracy it is told to, and remembers what it was asked."""
+    """A fit that gives every strength, or each split's, the accuracy it is told to, and remembers what it was asked."""
 
-    def __init__(self, *accuracies: float) -> None:
+    def __init__(self, *accuracies: float | np.ndarray) -> None:
         self.accuracies = accuracies
         self.calls: list[tuple[list[Split], Tensor]] = []
 
@@ -116,10 +117,12 @@ class TestChoice:
         assert set(outcome.strengths) == {STRENGTHS[1]}
         assert outcome.dev_accuracy == 70.0
 
-    def test_the_refit_has_the_chosen_strength(self) -> None:
-        fit = Recorded(0.1, 0.2, 0.9, 0.3)
-        nested_folds(parts(nested=True), SMALL, fit)
-        assert fit.calls[1][1].tolist() == [[STRENGTHS[2]]] * 3
+    def test_each_fold_is_tested_with_the_strength_chosen_for_it(self) -> None:
+        best = np.repeat([2, 0, 3], 3)  # of the folds within each fold
+        fit = Recorded(*np.eye(4)[best])
+        outcome = nested_folds(parts(nested=True), SMALL, fit)
+        assert outcome.strengths == [STRENGTHS[2], STRENGTHS[0], STRENGTHS[3]]
+        assert fit.calls[1][1][:, 0].tolist() == outcome.strengths
 
     @pytest.mark.parametrize("design", list(DESIGNS))
     def test_without_test_rows_there_is_only_the_dev_accuracy(self, design: str) -> None:

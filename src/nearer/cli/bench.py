@@ -1,4 +1,4 @@
-"""Commands that measure speed: bench train, bench encode."""
+"""Commands that measure speed: bench train, bench encode, bench transfer."""
 
 from __future__ import annotations
 
@@ -114,6 +114,27 @@ def encode(
         peer_batches=None if peer_batch is None else counts(peer_batch, "--peer-batch"),
     )
     _show(bench_encode(wanted, say), json_file)
+
+
+@app.command("transfer")
+def transfer(
+    data: Annotated[Path, typer.Option(help="Folder in which SentEval's MR, CR, SUBJ, MPQA, SST, TREC and MRPC lie.")],
+    tasks: Annotated[str | None, typer.Option(help="Such as trec,mrpc. Default: all seven.")] = None,
+    setting: Annotated[str, typer.Option(help="SentEval's test or fast.")] = "test",
+    model: Annotated[str, typer.Option(help="A folder or a name whose vectors are classified.")] = "wiki-mini",
+    pooling: options.Pooling = None,
+    one_by_one: Annotated[bool, typer.Option(help="Fit one after another too; all tasks take an hour so.")] = True,
+    device: options.Device = None,
+    json_file: Json = None,
+) -> None:
+    """Time the regressions of SentEval's transfer tasks, stacked and one after another, with the scores of both."""
+    _use(device)
+    _check_json(json_file)
+    from nearer.bench.transfer import TransferBench, bench_transfer
+
+    named = {} if tasks is None else {"tasks": [name.strip() for name in tasks.split(",")]}
+    wanted = TransferBench(data, model, pooling, setting=setting, one_by_one=one_by_one, **named)
+    _show(bench_transfer(wanted, say), json_file)
 
 
 def _use(device: str | None) -> None:

@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 import nearer
-from nearer.cli import analyse, baselines, bench, compare, data, models, ranking, sweep, train
+from nearer.cli import analyse, baselines, bench, compare, data, models, ranking, report, sweep, train
 from nearer.errors import NearerError
 
 
@@ -55,6 +55,7 @@ app.command()(models.similarity)
 app.command()(models.rank)
 app.command()(compare.compare)
 app.command()(analyse.analyse)
+app.command()(report.report)
 app.command()(train.train)
 app.command()(train.recipes)
 app.command()(train.demo)

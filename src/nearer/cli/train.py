@@ -35,6 +35,7 @@ def train(
     columns: Annotated[str | None, typer.Option(help="Columns of the corpus in order, by name or number.")] = None,
     settings: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replace a setting.")] = None,
     resume_run: Annotated[Path | None, typer.Option("--resume", metavar="RUN", help="Go on with this run.")] = None,
+    no_report: Annotated[bool, typer.Option("--no-report", help="No RUN/report.html at the end.")] = False,
 ) -> None:
     """Train an encoder by a recipe. The result is RUN/model, ready for `nearer` and for sentence-transformers."""
     from nearer import training
@@ -42,7 +43,9 @@ def train(
     if resume_run is not None:
         if recipe or corpus or model or teacher or settings or seeds:
             raise SettingError("--resume: goes on with the run's own recipe, corpus and settings; give none of them.")
-        _show(training.resume(resume_run, progress=True))
+        run = training.resume(resume_run, progress=True)
+        _show(run)
+        _report(run.folder, no_report)
         return
     if recipe is None or corpus is None:
         raise SettingError("a recipe and --corpus FILE are needed (`nearer recipes` lists recipes), or --resume RUN.")
@@ -64,7 +67,9 @@ def train(
         "progress": True,
     }
     if seeds is None:
-        _show(training.train(**arguments, out=out))
+        run = training.train(**arguments, out=out)
+        _show(run)
+        _report(run.folder, no_report)
         return
     folder = out or Path("runs") / Path(recipe).stem
     _, figures = training.train_seeds(options.seed_numbers(seeds), folder, **arguments)
@@ -74,6 +79,7 @@ def train(
     for name, figure in figures.items():
         table.add_row(name, figure)
     show_table(table)
+    _report(folder, no_report)
 
 
 def recipes() -> None:
@@ -90,6 +96,17 @@ def _show(run: Any) -> None:
     if run.best_score is not None:
         say(f"best on dev: {run.best_score:.2f} at step {run.best_step}")
     say(f"model: {run.model}")
+
+
+def _report(folder: Path, unwanted: bool) -> None:
+    """The page about a run, or about the seeds of one, by the first process alone."""
+    from nearer import distributed
+    from nearer.report import report_after_run
+
+    if not unwanted and distributed.rank() == 0:
+        page = report_after_run(folder, say=say)
+        if page is not None:
+            say(f"report: {page}")
 
 
 def demo(

@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 
 from nearer.distributed import local_device
 from nearer.errors import InputError, SettingError
-from nearer.evaluation.stacked_regression import Examples, fit_stacked
+from nearer.evaluation.regression import Examples
+from nearer.evaluation.stacked_regression import fit_stacked
 from nearer.evaluation.task import Scorer, SentenceVectors, TaskScore, Vectors
 from nearer.evaluation.transfer_designs import DESIGNS, HELD_OUT, SETTINGS, STRENGTHS, Outcome, Parts
 

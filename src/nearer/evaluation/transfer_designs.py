@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from nearer.evaluation.folds import Rows, fold_rows
-from nearer.evaluation.stacked_regression import Examples, Fits, Split, Training, held_out
+from nearer.evaluation.regression import Examples, Fits, Split, Training, held_out
 
 STRENGTHS = (1e-5, 1e-4, 1e-3, 1e-2)
 HELD_OUT = 0.05

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from nearer.report.numbers import short
+from nearer.report.numbers import MINUS, short
 
 TICKS = 5
 
@@ -34,7 +34,10 @@ def linear(name: str, values: Iterable[float], *, whole: bool = False, least: fl
     """
     known = list(values)
     low, high = min(known, default=0.0), max(known, default=1.0)
-    least = max(least, 1e-9 * max(abs(low), abs(high)), 1e-12)  # values that are all alike have a place too
+    size = max(abs(low), abs(high))
+    least = max(least, 1e-6 * size) or 1.0
+    if high - low <= 1e-6 * size:  # all alike, but for rounding: they have a place too
+        least = max(least, 0.2 * size)
     if high - low < least:
         middle = (low + high) / 2
         low, high = middle - least / 2, middle + least / 2
@@ -43,8 +46,8 @@ def linear(name: str, values: Iterable[float], *, whole: bool = False, least: fl
     if whole:
         low, high = math.floor(low / step + 1e-9) * step, math.ceil(high / step - 1e-9) * step
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
-    ticks = [round(number * step, 12) for number in range(first, last + 1)]
-    return Axis(name, low, high, tuple((tick, short(tick)) for tick in ticks))
+    ticks = [number * step for number in range(first, last + 1)]
+    return Axis(name, low, high, tuple(zip(ticks, _labels(ticks, step), strict=True)))
 
 
 def logarithmic(name: str, values: Sequence[float]) -> Axis:
@@ -60,6 +63,22 @@ def logarithmic(name: str, values: Sequence[float]) -> Axis:
 def named(name: str, labels: Sequence[str]) -> Axis:
     """A place for each label: 0, 1, 2 …, with half a place before the first and behind the last."""
     return Axis(name, -0.5, len(labels) - 0.5, tuple((float(place), label) for place, label in enumerate(labels)))
+
+
+def _labels(ticks: Sequence[float], step: float) -> list[str]:
+    """`0.30`, `0.35`; `12k`; `2e−5`: in one unit, and as many decimals as tell them apart."""
+    largest = max((abs(tick) for tick in ticks), default=0.0)
+    exponent = math.floor(math.log10(largest) + 1e-9) if largest > 0 else 0
+    unit, name = 1.0, ""
+    if largest >= 1e6:
+        unit, name = 1e6, "M"
+    elif largest >= 1e4:
+        unit, name = 1e3, "k"
+    elif exponent < -3:
+        unit, name = 10.0**exponent, f"e{exponent}"
+    decimals = max(0, math.ceil(-math.log10(step / unit) - 1e-9))
+    shown = [f"{tick / unit:.{decimals}f}{name}".replace("-", MINUS) for tick in ticks]
+    return ["0" if abs(tick) < step / 2 else label for tick, label in zip(ticks, shown, strict=True)]
 
 
 def _step(rough: float) -> float:

@@ -1,20 +1,22 @@
 """Charts as SVG in a page: as wide as their place, in the page's own colours, legible on a phone.
 
-A chart is 340 units wide, about what a phone shows, so that its text is never scaled down by much; wide pages put several
-beside each other. Colours are classes (`series-1` …), which the page's style gives for light and dark.
+A chart is 340 units wide, about what a phone shows, so that its text is never scaled down by much; wide pages put
+several beside each other. Colours are classes (`series-1` …), which the page's style gives for light and dark.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from nearer.report.axis import Axis
 from nearer.report.markup import Html, element, join, text
 from nearer.report.numbers import short
 
 WIDTH, HEIGHT = 340.0, 216.0
-TOP, RIGHT, BOTTOM = 24.0, 12.0, 40.0
+RIGHT, BOTTOM = 12.0, 36.0
+LINE = 13.0  # of text
 CHARACTER = 6.3  # about the width of a digit at 11 units
 COLOURS = 6
 
@@ -24,12 +26,13 @@ Points = Sequence[tuple[float, float]]
 class Chart:
     """Axes, and what is drawn between them, in the order in which it is asked for."""
 
-    def __init__(self, across: Axis, up: Axis, *, height: float = HEIGHT, turned: bool = False) -> None:
-        """turned: the vertical axis counts from above, as a list does."""
-        self.across, self.up, self.turned = across, up, turned
+    def __init__(self, across: Axis, up: Axis, *, height: float = HEIGHT, grid: bool = True) -> None:
+        self.across, self.up, self.grid = across, up, grid
         self.height = height
+        self.top = 24.0 if up.name else 8.0
         self.left = 14.0 + CHARACTER * max((len(label) for _, label in up.ticks), default=1)
-        self.bottom = height - BOTTOM
+        rows = max((words.count("\n") for _, words in across.ticks), default=0)
+        self.bottom = height - BOTTOM - LINE * rows
         self.marks: list[Html] = []
         self.readings: list[dict[str, object]] = []
 
@@ -37,8 +40,7 @@ class Chart:
         return round(self.left + self.across.share(value) * (WIDTH - RIGHT - self.left), 1)
 
     def y(self, value: float) -> float:
-        share = self.up.share(value)
-        return round(TOP + (share if self.turned else 1 - share) * (self.bottom - TOP), 1)
+        return round(self.top + (1 - self.up.share(value)) * (self.bottom - self.top), 1)
 
     def line(self, points: Points, series: int, *, name: str = "", kind: str = "line") -> None:
         """name: the line is read out under the pointer by it."""
@@ -70,18 +72,31 @@ class Chart:
         left, right, level = self.x(self.across.low), self.x(self.across.high), self.y(value)
         self.marks.append(element("line", class_="rule", x1=left, x2=right, y1=level, y2=level))
 
-    def label(self, across: float, up: float, words: str, *, series: int | None = None) -> None:
-        """Words beside a point, on the side where there is room."""
-        left = self.across.share(across) > 0.5
-        place, level = self.x(across) + (-7 if left else 7), self.y(up) - 6
-        kind = "label" if series is None else f"label {series_class(series)}"
-        self.marks.append(element("text", words, class_=kind, x=place, y=level, text_anchor="end" if left else None))
+    def labels(self, words: Mapping[str, tuple[float, float]]) -> None:
+        """Words beside points, on the side where there is room, none over another."""
+        placed: list[tuple[float, float, float]] = []  # left, right, level
+        for label, (across, up) in sorted(words.items(), key=lambda item: -item[1][1]):
+            leftwards = self.across.share(across) > 0.5
+            edge, width = self.x(across) + (-8 if leftwards else 8), CHARACTER * len(label)
+            left, right = (edge - width, edge) if leftwards else (edge, edge + width)
+            near = [taken for begin, end, taken in placed if left < end and begin < right]
+            level = self._free(self.y(up) - 5, near)
+            placed.append((left, right, level))
+            anchor = "end" if leftwards else None
+            self.marks.append(element("text", label, class_="label", x=edge, y=round(level, 1), text_anchor=anchor))
+
+    def _free(self, wanted: float, taken: Sequence[float]) -> float:
+        """The level nearest to the one wanted that is free, within the chart."""
+        rows = range(int((self.bottom - self.top) / LINE))
+        levels = [wanted, *(self.bottom - 4 - LINE * row for row in rows)]
+        free = [level for level in levels if all(abs(level - other) >= LINE - 1 for other in taken)]
+        return min(free, key=lambda level: abs(level - wanted), default=wanted)
 
     def svg(self, label: str) -> Html:
         """label: what the chart shows, for those who do not see it."""
         readings = {
             "across": self.across.name,
-            "box": [self.left, TOP, WIDTH - RIGHT, self.bottom],
+            "box": [self.left, self.top, WIDTH - RIGHT, self.bottom],
             "x": [self.across.low, self.across.high],
             "y": [self.up.low, self.up.high],
             "log": self.up.logarithmic,
@@ -102,18 +117,17 @@ class Chart:
         right, ticks = WIDTH - RIGHT, []
         for value, words in self.up.ticks:
             level = self.y(value)
-            ticks.append(element("line", class_="grid", x1=self.left, x2=right, y1=level, y2=level))
+            if self.grid:
+                ticks.append(element("line", class_="grid", x1=self.left, x2=right, y1=level, y2=level))
             ticks.append(element("text", words, class_="tick", x=self.left - 6, y=level + 4, text_anchor="end"))
         for value, words in self._apart():
             place = self.x(value)
             for row, part in enumerate(words.split("\n")):
-                level = self.bottom + 15 + 12 * row
+                level = self.bottom + 15 + LINE * row
                 ticks.append(element("text", part, class_="tick", x=place, y=level, text_anchor="middle"))
         ticks.append(element("line", class_="axis", x1=self.left, x2=right, y1=self.bottom, y2=self.bottom))
         ticks.append(element("text", self.up.name, class_="name", x=2, y=12))
-        ticks.append(
-            element("text", self.across.name, class_="name", x=right, y=self.height - 4, text_anchor="end")
-        )
+        ticks.append(element("text", self.across.name, class_="name", x=right, y=self.height - 4, text_anchor="end"))
         return element("g", *ticks)
 
     def _apart(self) -> list[tuple[float, str]]:
@@ -141,13 +155,23 @@ def figure(chart: Chart, title: str, *explanation: str, label: str) -> Html:
     return element("figure", caption, chart.svg(label))
 
 
-def legend(names: Sequence[str]) -> Html:
+class Coloured(Protocol):
+    """What has a name and a colour of its own on the page."""
+
+    @property
+    def label(self) -> str: ...
+
+    @property
+    def place(self) -> int: ...
+
+
+def legend(named: Sequence[Coloured]) -> Html:
     """Which colour is whose; nothing where there is one alone."""
-    if len(names) < 2:
+    if len(named) < 2:
         return Html()
     entries = [
-        element("li", element("span", class_=f"swatch {series_class(place)}", aria_hidden="true"), name)
-        for place, name in enumerate(names)
+        element("li", element("span", class_=f"swatch {series_class(one.place)}", aria_hidden="true"), one.label)
+        for one in named
     ]
     return element("ul", *entries, class_="legend", aria_label="colours")
 

@@ -25,7 +25,7 @@ def text(content: str) -> Html:
     return Html(html.escape(CONTROLS.sub("\ufffd", whole)))
 
 
-def element(name: str, *children: str, **attributes: str | float | bool | None) -> Html:
+def element(name: str, /, *children: str, **attributes: str | float | bool | None) -> Html:
     """`element("td", "a < b", class_="number")`. An underscore in an attribute's name is a hyphen, at its end nothing.
 
     True: an attribute without a value; None or False: left out.
@@ -42,6 +42,11 @@ def element(name: str, *children: str, **attributes: str | float | bool | None) 
 
 def join(parts: Iterable[str], between: str = "") -> Html:
     return Html(text(between).join(text(part) for part in parts))
+
+
+def breakable(name: str) -> Html:
+    """A name that may be broken where people would break it, and where there is no such place at all."""
+    return name if isinstance(name, Html) else Html(re.sub(r"([/_.:-]|\w{16})(?=\w)", r"\1<wbr>", text(name)))
 
 
 def sentence(content: str) -> Html:
@@ -73,14 +78,21 @@ def scrolling(label: str, *children: str) -> Html:
 
 
 def table(
-    caption: str, head: Sequence[str], rows: Iterable[Sequence[str]], *, foot: Sequence[Sequence[str]] = ()
+    caption: str,
+    head: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    foot: Sequence[Sequence[str]] = (),
+    words: bool = False,
 ) -> Html:
-    """A table whose first column names its rows; the others hold figures, unless they say otherwise (`cell`)."""
-    header = element("tr", *(element("th", name, scope="col") for name in head))
-    parts = [element("caption", caption), element("thead", header), element("tbody", *map(_row, rows))]
+    """A table whose first column names its rows; the others hold figures, or words (see `cell`)."""
+    kind = "words" if words else None
+    header = element("tr", *(element("th", breakable(name), scope="col", class_=kind) for name in head))
+    # within the caption, so that it stays in view where the table scrolls below it
+    parts = [element("caption", element("span", caption)), element("thead", header), element("tbody", *map(_row, rows))]
     if foot:
         parts.append(element("tfoot", *map(_row, foot)))
-    return scrolling(re.sub(r"<[^>]*>", "", caption), element("table", *parts))
+    return scrolling(html.unescape(re.sub(r"<[^>]*>", "", text(caption))), element("table", *parts))
 
 
 def cell(*children: str, kind: str | None = None) -> Html:
@@ -91,7 +103,7 @@ def cell(*children: str, kind: str | None = None) -> Html:
 def _row(cells: Sequence[str]) -> Html:
     first, *others = cells
     made = [other if isinstance(other, Html) and other.startswith("<td") else element("td", other) for other in others]
-    return element("tr", element("th", first, scope="row"), *made)
+    return element("tr", element("th", breakable(first), scope="row"), *made)
 
 
 def code(language: str, content: str) -> Html:

@@ -41,6 +41,15 @@ class Run:
         settings: dict[str, Any] = self.facts["settings"]
         return settings
 
+    def noted(self, name: str) -> Any:
+        """What only some runs note, with their model or in their config: `seconds`, `machine`; None without."""
+        return self.provenance.get(name, self.facts.get(name))
+
+    @property
+    def seconds(self) -> float | None:
+        found = self.noted("seconds")
+        return float(found) if isinstance(found, int | float) else None
+
     @property
     def finished(self) -> bool:
         return (self.folder / MODEL).is_dir()

@@ -46,7 +46,7 @@ class RunLog:
         partial.replace(self.path)
 
     def write(self, step: int, values: dict[str, float]) -> None:
-        line = {"step": step, **{name: round(value, 6) for name, value in values.items()}}
+        line = {"step": step, **{name: float(f"{value:.6g}") for name, value in values.items()}}
         self.file.write(json.dumps(line) + "\n")
         self.file.flush()
         if self.board is not None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import platform
 import shutil
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -96,6 +99,7 @@ def resume(folder: str | Path, *, progress: bool = False) -> TrainedModel:
 
 
 def _run(folder: Path, recipe: Recipe, facts: dict[str, Any], progress: bool) -> TrainedModel:
+    started = time.perf_counter()
     settings = recipe.training
     # everything that can be wrong is looked at before the first step
     selection, remarks = _selection(settings.select_on, facts["data"])
@@ -133,6 +137,8 @@ def _run(folder: Path, recipe: Recipe, facts: dict[str, Any], progress: bool) ->
             **method.describe(),
             "recipe": recipe.name,
             "settings": settings.model_dump(),
+            "seconds": round(time.perf_counter() - started, 1),  # of a resumed run: since it went on
+            "machine": _machine(device),
             **_data_facts(store),
         }
         result = _finish(folder, encoder, method, state, settings.test_on, facts["data"], provenance, progress)
@@ -167,6 +173,11 @@ def _reading(recipe: Recipe, facts: dict[str, Any]) -> Reading[Any]:
     columns = facts["columns"]
     options = ReadOptions(columns=None if columns is None else tuple(columns), duplicates=recipe.training.duplicates)
     return Reading(facts["corpus"], SHAPES[recipe.training.data], options)
+
+
+def _machine(device: torch.device) -> str:
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
+    return f"{name}, {os.cpu_count()} CPU cores, {platform.system()}"
 
 
 def _data_facts(store: TokenStore) -> dict[str, Any]:

@@ -1,0 +1,89 @@
+"""What lies behind the scores: figures of all models by task, in tables and drawings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from nearer.analysis import Comparison, TaskAnalysis
+from nearer.report import drawings
+from nearer.report.chart import figures, legend
+from nearer.report.markup import Html, element, join, note, paragraph, section, table
+from nearer.report.measured import Measured
+from nearer.report.numbers import LACKING, count, figure, signed
+from nearer.report.subjects import Subject
+
+Value = Callable[[TaskAnalysis], float | None]
+# name, explanation, value
+GEOMETRY: tuple[tuple[str, str, Value], ...] = (
+    ("Spearman × 100", "with the gold scores", lambda task: task.score),
+    ("alignment", "mean squared distance of pairs people call alike; lower is better", lambda t: t.geometry.alignment),
+    ("uniformity", "how evenly sentences fill the sphere; lower is better", lambda task: task.geometry.uniformity),
+    ("mean cosine", "of any two sentences; near 0 is better", lambda task: task.geometry.anisotropy),
+    ("effective rank", "in how many directions vectors spread", lambda task: task.geometry.effective_rank),
+    ("length bias", "similarity with difference in length, gold held fixed; 0 is best", lambda t: t.length.partial),
+    ("word bias", "similarity with shared words, gold held fixed; 0 is best", lambda task: task.overlap.partial),
+    ("frequency bias", "mean cosine with frequency of words; 0 is best", lambda task: task.frequency.with_cosine),
+)
+
+
+def behind_section(measured: Measured) -> Html:
+    remarks = [note(remark) for remark in measured.remarks]
+    if not measured.analyses:
+        reason = paragraph("No model and no scored pairs to look at.")
+        return section("behind", "Behind the scores", *remarks, reason)
+    first, *others = range(len(measured.compared))
+    names = [task.shown for task in measured.analyses[0].tasks]
+    parts = [element("h3", names[first]), *_task(first, measured)]
+    parts += [element("details", element("summary", names[place]), *_task(place, measured)) for place in others]
+    return section("behind", "Behind the scores", *remarks, *parts)
+
+
+def _task(place: int, measured: Measured) -> Iterator[Html]:
+    subjects, compared = measured.analysed, measured.compared[place]
+    tasks = [analysis.tasks[place] for analysis in measured.analyses]
+    one = tasks[0]
+    shape = one.geometry
+    yield paragraph(
+        f"{count(len(one.encoded.pairs), 'pair')}, {count(shape.sentences, 'sentence')}; "
+        f"{shape.positives:,} pairs rated above {shape.threshold:g} count as alike.",
+        kind="quiet",
+    )
+    for subject, task in zip(subjects, tasks, strict=True):
+        yield from (note(element("strong", f"{subject.label}: "), remark, ".") for remark in task.remarks)
+    yield table(
+        "Geometry and biases",
+        ["", *(subject.label for subject in subjects)],
+        _rows(tasks),
+        foot=_difference_rows(subjects, measured.differences[place]),
+    )
+    yield legend(subjects)
+    yield figures(*drawings.drawn(subjects, tasks, compared))
+
+
+def _rows(tasks: Sequence[TaskAnalysis]) -> Iterator[list[str]]:
+    for name, explanation, value in GEOMETRY:
+        heading = join([name, element("small", explanation)])
+        digits = 1 if name == "effective rank" else 2
+        yield [heading, *(figure(value(task), digits) for task in tasks)]
+
+
+def _difference_rows(subjects: Sequence[Subject], differences: Sequence[Comparison | None]) -> list[list[str]]:
+    """How far the others lie from the first model, and whether that is more than chance."""
+    if not differences:
+        return []
+    heading = join([f"difference from {subjects[0].label}", element("small", _interval_words(differences))])
+    return [[heading, LACKING, *(_difference(found) for found in differences)]]
+
+
+def _interval_words(differences: Sequence[Comparison | None]) -> str:
+    known = next((found for found in differences if found is not None), None)
+    if known is None:
+        return "undefined"
+    return f"Spearman × 100, with {100 * known.confidence:g} % intervals of {known.resamples:,} resamples of the pairs"
+
+
+def _difference(found: Comparison | None) -> Html:
+    if found is None:
+        return join([LACKING])
+    interval = f"{signed(found.low)} … {signed(found.high)}"
+    return join([signed(found.difference), element("small", interval)])

@@ -1,0 +1,167 @@
+"""Scores on tasks: a column a model, a row a task; and figures that others published, marked as such, below."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from nearer.analysis.compare_tables import PROTOCOLS
+from nearer.evaluation.published import Published
+from nearer.evaluation.task import TaskScore
+from nearer.report.markup import Html, cell, element, join, note, paragraph, section, table
+from nearer.report.numbers import LACKING, figure, listed
+from nearer.report.score_rows import Block, Row, blocks
+from nearer.report.subjects import Subject
+
+KINDS = {
+    "sts": "Similarity of sentences",
+    "transfer": "Classification on top of the vectors",
+    "ranking": "Ranking",
+    "reranking": "Reranking",
+    "retrieval": "Retrieval",
+}
+LAYOUTS = {"file": "from files", "senteval": "SentEval’s text", "raw": "raw text", "flat": "raw text, from the hub"}
+
+
+def scores_section(
+    subjects: Sequence[Subject],
+    scores: Sequence[Sequence[TaskScore]],
+    protocols: Mapping[str, Mapping[str, Any]],
+    published: Sequence[Published],
+) -> Html:
+    """protocols: how each model was used, by label."""
+    without = [subject.label for subject, own in zip(subjects, scores, strict=True) if not own]
+    if len(without) == len(subjects):
+        return section("scores", "Scores", paragraph("No test scores: none were measured, or none can be had yet."))
+    parts: list[Html] = [note(f"Not scored: {listed(without)}.")] if without else []
+    for block in blocks(scores):
+        parts += _block(block, subjects, [row for row in published if row.kind == block.kind])
+    return section("scores", "Scores", *parts, *_protocols(protocols))
+
+
+def _block(block: Block, subjects: Sequence[Subject], published: Sequence[Published]) -> Iterator[Html]:
+    title = KINDS.get(block.kind, block.kind)
+    measures = list(dict.fromkeys(row.sample.measure for row in block.rows))
+    yield element("h3", f"{title}, {LAYOUTS.get(block.layout, block.layout)}")
+    columns = list(_columns(subjects))
+    rows = [_row(row, columns, several=len(measures) > 1) for row in block.rows]
+    if len(block.averaged) > 1:
+        rows.insert(len(block.averaged), _average(block, columns))
+    caption = f"{listed([_measure(measure) for measure in measures])} × 100"
+    yield table(caption, ["task", *(name for name, _ in columns)], rows)
+    remarks = {f"{row.name}: {score.remark}" for row in block.rows for score in row.scores.values() if score.remark}
+    yield from (paragraph(f"{remark}.", kind="quiet") for remark in sorted(remarks))
+    beside = [(row, _comparable(row, block)) for row in published]
+    beside = [(row, figures) for row, figures in beside if figures]
+    if beside:
+        yield _published(block, subjects, beside)
+
+
+def _columns(subjects: Sequence[Subject]) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """A column for each model; behind the last of several seeds one more, of all of them."""
+    for subject in subjects:
+        yield subject.label, (subject.place,)
+        seeds = [other.place for other in subjects if other.group is not None and other.group == subject.group]
+        if len(seeds) > 1 and subject.place == seeds[-1]:
+            yield "mean ± sd", tuple(seeds)
+
+
+def _row(row: Row, columns: Sequence[tuple[str, tuple[int, ...]]], *, several: bool) -> list[str]:
+    sample = row.sample
+    left_out = f", {sample.dropped:,} left out" if sample.dropped else ""
+    facts = f"{sample.count:,} {sample.unit}{left_out}" + (f", {_measure(sample.measure)}" if several else "")
+    found = {place: score.score for place, score in row.scores.items()}
+    return [join([row.name, element("small", facts)]), *_cells(found, columns)]
+
+
+def _average(block: Block, columns: Sequence[tuple[str, tuple[int, ...]]]) -> list[str]:
+    places = {place for _, places in columns for place in places}
+    name = f"average of {len(block.averaged)}"
+    return [element("strong", name), *_cells({place: block.average(place) for place in places}, columns)]
+
+
+def _cells(scores: Mapping[int, float | None], columns: Sequence[tuple[str, tuple[int, ...]]]) -> list[str]:
+    """The best of a row is marked where there are several to compare."""
+    known = [score for score in scores.values() if score is not None]
+    best = max(known) if len(known) > 1 else None
+    cells: list[str] = []
+    for _, places in columns:
+        if len(places) > 1:
+            cells.append(_spread([scores.get(place) for place in places]))
+            continue
+        [place] = places
+        score = scores.get(place)
+        marked = score is not None and best is not None and round(score, 2) == round(best, 2)
+        cells.append(cell(figure(score), kind="best" if marked else None))
+    return cells
+
+
+def _spread(scores: Sequence[float | None]) -> str:
+    """`75.13 ± 0.21`; how many, where some are missing."""
+    known = [score for score in scores if score is not None]
+    if len(known) < 2:
+        return LACKING
+    of = "" if len(known) == len(scores) else f" ({len(known)} of {len(scores)})"
+    return f"{statistics.fmean(known):.2f} ± {statistics.stdev(known):.2f}{of}"
+
+
+def _comparable(row: Published, block: Block) -> dict[str, float]:
+    """What a published row says of the block's tasks, by the rows' names; of dev sets nothing was published."""
+    if block.kind == "sts" and not row.protocol.startswith(PROTOCOLS.get(block.layout, "-")):
+        return {}
+    figures = {}
+    for own in block.averaged:
+        task = own.sample.task.removesuffix(" ranking")
+        # MTEB takes SICK-R whole, the papers its test split: two tasks of one name
+        whole = row.protocol.startswith("MTEB")
+        same_split = task != "SICK-R" or (own.sample.split == "all") == whole
+        if task in row.figures and same_split and own.sample.measure.split(" ")[0] == row.measure:
+            figures[own.name] = row.figures[task]
+    return figures
+
+
+def _published(block: Block, subjects: Sequence[Subject], beside: Sequence[tuple[Published, dict[str, float]]]) -> Html:
+    """Rows as the papers have them, with the models of this page above."""
+    names = [row.name for row in block.averaged]
+    average = len(names) > 1
+    rows: list[list[str]] = []
+    for subject in subjects:
+        own = [row.scores.get(subject.place) for row in block.averaged]
+        if any(own):
+            mean = [figure(block.average(subject.place))] if average else []
+            cells = [figure(None if score is None else score.score) for score in own]
+            heading = join([element("strong", subject.label), element("small", "measured")])
+            rows.append([heading, *cells, *mean])
+    for row, figures in beside:
+        whole = set(figures) == set(names) and row.average is not None
+        mean = [figure(row.average if whole else None)] if average else []
+        heading = join([row.name, element("small", f"published: {row.source}")])
+        cells = [cell(figure(figures.get(name)), kind="published") for name in [*names]]
+        rows.append([heading, *cells, *(cell(value, kind="published") for value in mean)])
+    protocols = listed(list(dict.fromkeys(row.protocol for row, _ in beside)))
+    caption = f"Beside published figures, as printed there and not measured here (protocol: {protocols})"
+    return table(caption, ["model", *names, *(["average"] if average else [])], rows)
+
+
+def _protocols(protocols: Mapping[str, Mapping[str, Any]]) -> Iterator[Html]:
+    """How the models turn sentences into vectors, which scores depend on as much as on their weights."""
+    alike: dict[str, list[str]] = {}
+    for label, protocol in protocols.items():
+        alike.setdefault(_facts(protocol), []).append(label)
+    for facts, labels in alike.items():
+        whose = [element("strong", f"{listed(labels)}: ")] if len(protocols) > 1 else []
+        yield paragraph(*whose, facts[:1].upper() + facts[1:] if not whose else facts, ".", kind="quiet")
+
+
+def _facts(protocol: Mapping[str, Any]) -> str:
+    """`pooling mean, max length 512`; what is not so is left out."""
+    shown = {name.replace("_", " "): value for name, value in protocol.items() if value not in (False, None)}
+    return ", ".join(name if value is True else f"{name} {value}" for name, value in shown.items())
+
+
+def _measure(measure: str) -> str:
+    """As people write them."""
+    known = {"spearman": "Spearman", "pearson": "Pearson", "map": "MAP", "mrr": "MRR", "kendall": "Kendall's τ"}
+    first, space, rest = measure.partition(" ")
+    return known.get(first, first) + space + rest

@@ -1,0 +1,113 @@
+"""What was trained and how: the facts of each run side by side, then every setting with what its recipe says of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+
+from nearer.report.markup import Html, cell, element, note, paragraph, section, table
+from nearer.report.numbers import LACKING, count, duration, figure
+from nearer.report.recipe_notes import RecipeNotes, recipe_notes, shown
+from nearer.report.run_folder import Run
+from nearer.report.subjects import Subject
+
+MAIN = ("method", "model", "teachers", "pooling", "batch_size", "learning_rate", "epochs", "select_on", "seed")
+NAMES = {"model": "starts from", "teachers": "learns from", "select_on": "selected on"}
+
+
+def trained_section(subjects: Sequence[Subject]) -> Html:
+    runs = [(subject.label, subject.run) for subject in subjects if subject.run is not None]
+    parts: list[Html] = []
+    for label, run in runs:
+        if not run.finished:
+            parts.append(note(element("strong", f"{label}: "), _unfinished(run)))
+    if not runs:
+        return Html()
+    facts = _facts([run for _, run in runs])
+    common = [(name, values[0]) for name, values in facts.items() if len(set(values)) == 1]
+    entries = [element("div", element("dt", name), element("dd", value)) for name, value in common]
+    parts.append(element("dl", *entries, class_="facts"))
+    if len(runs) > 1:
+        parts.append(_differences(runs, facts))
+    parts.append(_settings(runs))
+    return section("trained", "What was trained and how", *parts)
+
+
+def _unfinished(run: Run) -> str:
+    return f"the run is not finished; the last step noted is {run.metrics.last_step:,}."
+
+
+def _facts(runs: Sequence[Run]) -> dict[str, list[str]]:
+    """By name, what holds for each run; what is known of none is left out."""
+    facts: list[tuple[str, Callable[[Run], str]]] = [("recipe", lambda run: run.recipe)]
+    facts += [(NAMES.get(name, name.replace("_", " ")), partial(_setting, name=name)) for name in MAIN]
+    facts += [
+        ("text", lambda run: str(run.facts["corpus"])),
+        ("records", _records),
+        ("steps", lambda run: f"{run.metrics.last_step:,}"),
+        ("kept", _kept),
+        ("took", lambda run: LACKING if run.seconds is None else duration(run.seconds)),
+        ("machine", lambda run: shown(run.noted("machine"))),
+        ("versions", lambda run: shown(run.facts.get("libraries"))),
+        ("digest of the text’s tokens", lambda run: str(run.facts.get("tokens") or LACKING)),
+        ("digests of what it learns from", lambda run: shown(run.facts.get("learns_from") or None)),
+    ]
+    found = {name: [value(run) for run in runs] for name, value in facts}
+    return {name: values for name, values in found.items() if not set(values) <= {LACKING, "none"}}
+
+
+def _setting(run: Run, name: str) -> str:
+    return shown(run.settings[name]) if run.settings.get(name) is not None else LACKING
+
+
+def _records(run: Run) -> str:
+    if "records" not in run.provenance:
+        return LACKING
+    dropped = run.provenance.get("dropped") or 0
+    left_out = f"; {dropped:,} more could not be used" if dropped else ""
+    return f"{int(run.provenance['records']):,} {run.settings.get('data', 'records')}{left_out}"
+
+
+def _kept(run: Run) -> str:
+    if run.best is None:
+        return "the last step" if run.finished else LACKING
+    step, dev = run.best
+    return f"step {step:,}, dev {figure(dev)}"
+
+
+def _settings(runs: Sequence[tuple[str, Run]]) -> Html:
+    """All of them, folded; of one run with what its recipe says, if that came with the package."""
+    names = list(dict.fromkeys(name for _, run in runs for name in run.settings))
+    notes = recipe_notes(runs[0][1].recipe) if len(runs) == 1 else None
+    if notes is not None:
+        [(_, run)] = runs
+        rows = [[name, *_commented(name, run, notes)] for name in names]
+        about = paragraph(f"{run.recipe}: {notes.summary}", kind="quiet")
+        return _folded(names, about, table("All settings", ["setting", "value", "the recipe says"], rows, words=True))
+    rows = [[name, *_words(_setting(run, name) for _, run in runs)] for name in names]
+    head = ["setting", *(label for label, _ in runs)]
+    return _folded(names, table("All settings", head, rows, words=True))
+
+
+def _differences(runs: Sequence[tuple[str, Run]], facts: Mapping[str, list[str]]) -> Html:
+    """What does not hold for all runs: facts, then settings that are not among them."""
+    told = {*MAIN, *NAMES}
+    names = [name for name in dict.fromkeys(name for _, run in runs for name in run.settings) if name not in told]
+    settings = {name: [_setting(run, name) for _, run in runs] for name in names}
+    rows = [[name, *_words(values)] for name, values in {**facts, **settings}.items() if len(set(values)) > 1]
+    if not rows:
+        return paragraph("The runs differ in nothing that they note.")
+    return table("What differs", ["", *(label for label, _ in runs)], rows, words=True)
+
+
+def _words(values: Iterable[str]) -> list[Html]:
+    return [cell(value, kind="words") for value in values]
+
+
+def _commented(name: str, run: Run, notes: RecipeNotes) -> list[str]:
+    said = notes.said(name, run.settings[name])
+    return [*_words([shown(run.settings[name])]), cell(said, kind="words quiet")]
+
+
+def _folded(names: Sequence[str], *content: Html) -> Html:
+    return element("details", element("summary", f"All {count(len(names), 'setting')}"), *content)
