@@ -1,0 +1,195 @@
+"""A data set as it is built: what is done is on disk at once, and what was interrupted goes on where it was.
+
+A folder holds
+
+    about.json      the header: what is built, from what, with which settings; at the end also what came out
+    journal.jsonl   one line for each finished piece, in the order in which they got finished
+    data.jsonl      (or data.parquet, with the header in its metadata) the records by number, once all pieces are done
+
+A piece is whatever a builder numbers: an anchor, a list. It ends as a record or as rejected for a reason, which is
+counted. The order of the data is that of the numbers, so it does not depend on who finished first, or how often it
+was interrupted.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self, TextIO
+
+from nearer.errors import InputError, SettingError
+from nearer.extras import require
+
+Format = Literal["jsonl", "parquet"]
+ABOUT, JOURNAL = "about.json", "journal.jsonl"
+
+
+class Construction:
+    """Open it, look at `done`, add what is missing, finish.
+
+    about: everything the records follow from (settings, digests of text and models), as JSON values. A folder that was
+    begun from something else is refused, with the name of what differs. notes: facts of this making that may differ
+    (versions, machine).
+    """
+
+    def __init__(
+        self,
+        folder: str | Path,
+        about: Mapping[str, Any],
+        *,
+        notes: Mapping[str, Any] | None = None,
+        format: Format = "jsonl",
+    ) -> None:
+        self.folder = Path(folder)
+        self.data = self.folder / f"data.{format}"
+        self.format = format
+        if format == "parquet":
+            require("pyarrow", "parquet", f"{self.data}: writing Parquet")  # not only after hours of building
+        self.about = {"about": json.loads(json.dumps(about)), "notes": json.loads(json.dumps(notes or {}))}
+        self.done: set[int] = set()
+        self.rejected: Counter[str] = Counter()
+        self._journal: TextIO | None = None
+        self._begin()
+
+    @property
+    def finished(self) -> bool:
+        return self.data.exists()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def add(self, number: int, record: Mapping[str, Any]) -> None:
+        """A finished piece. It survives whatever comes after."""
+        self._write({"number": number, "record": dict(record)})
+        self.done.add(number)
+
+    def reject(self, number: int, reason: str, detail: Any = None) -> None:
+        """A piece that does not become a record; `detail` (what was there) stays in the journal."""
+        self._write({"number": number, "rejected": reason, **({} if detail is None else {"detail": detail})})
+        self.done.add(number)
+        self.rejected[reason] += 1
+
+    def records(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        """The records so far, by number."""
+        kept = {line["number"]: line["record"] for line in self._lines() if "record" in line}
+        yield from sorted(kept.items())
+
+    def finish(self, summary: Mapping[str, Any] | None = None) -> Path:
+        """Write the data set; returns its place. `summary` joins the header."""
+        self.close()
+        records = [record for _, record in self.records()]
+        if not records:
+            reasons = ", ".join(f"{reason} {count:,}" for reason, count in self.rejected.most_common())
+            raise InputError(f"{self.folder}: no record came out of it ({reasons or 'nothing was built'}).")
+        counts = {"records": len(records), "rejected": dict(self.rejected), **(summary or {})}
+        header = {**self.about, "result": json.loads(json.dumps(counts))}
+        partial = self.folder / f".{self.data.name}"
+        try:
+            _write_data(partial, records, header, self.format)
+            _write_text(self.folder / ABOUT, json.dumps(header, indent=2, ensure_ascii=False))
+            partial.replace(self.data)
+        except OSError as error:
+            raise InputError(f"{self.data}: cannot be written ({error.strerror or error}).") from None
+        return self.data
+
+    def close(self) -> None:
+        if self._journal is not None:
+            self._journal.close()
+            self._journal = None
+
+    def _begin(self) -> None:
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            if (self.folder / ABOUT).exists():
+                self._check_same()
+                self._read_journal()
+            elif any(self.folder.iterdir()):
+                raise SettingError(f"{self.folder}: holds other files; name a new folder.")
+            else:
+                _write_text(self.folder / ABOUT, json.dumps(self.about, indent=2, ensure_ascii=False))
+        except OSError as error:
+            raise InputError(f"{self.folder}: cannot be written ({error.strerror or error}).") from None
+
+    def _check_same(self) -> None:
+        path = self.folder / ABOUT
+        try:
+            there = json.loads(path.read_text(encoding="utf-8"))["about"]
+        except (ValueError, KeyError, TypeError):
+            raise InputError(f"{path}: is not a header of a construction; name a new folder.") from None
+        asked = self.about["about"]
+        for name in [*asked, *(name for name in there if name not in asked)]:
+            if there.get(name) != asked.get(name):
+                raise SettingError(
+                    f"{self.folder}: was begun with {name} {_short(there.get(name))}, {_short(asked.get(name))} asked "
+                    "now; give the same to go on with it, or name a new folder."
+                )
+
+    def _read_journal(self) -> None:
+        path = self.folder / JOURNAL
+        if not path.exists():
+            return
+        whole = 0
+        with open(path, "rb") as file:
+            for raw in file:
+                if not raw.endswith(b"\n"):
+                    break  # the process died in the middle of it
+                whole += len(raw)
+        if whole < path.stat().st_size:
+            os.truncate(path, whole)
+        for line in self._lines():
+            self.done.add(line["number"])
+            if "rejected" in line:
+                self.rejected[line["rejected"]] += 1
+
+    def _lines(self) -> Iterator[dict[str, Any]]:
+        path = self.folder / JOURNAL
+        if not path.exists():
+            return
+        with open(path, encoding="utf-8") as file:
+            for number, line in enumerate(file, 1):
+                try:
+                    yield json.loads(line)
+                except ValueError:
+                    raise InputError(f"{path}: line {number} is damaged; remove it to have it built again.") from None
+
+    def _write(self, line: dict[str, Any]) -> None:
+        try:
+            if self._journal is None:
+                self._journal = (self.folder / JOURNAL).open("a", encoding="utf-8")
+            self._journal.write(json.dumps(line, ensure_ascii=False) + "\n")
+            self._journal.flush()
+        except OSError as error:
+            raise InputError(f"{self.folder / JOURNAL}: cannot be written ({error.strerror or error}).") from None
+
+
+def _write_data(path: Path, records: list[dict[str, Any]], header: dict[str, Any], format: Format) -> None:
+    if format == "jsonl":
+        _write_text(path, "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records))
+        return
+    import pyarrow as arrow
+    import pyarrow.parquet as parquet
+
+    table = arrow.Table.from_pylist(records)
+    table = table.replace_schema_metadata({"nearer": json.dumps(header, ensure_ascii=False)})
+    parquet.write_table(table, path)
+
+
+def _write_text(path: Path, text: str) -> None:
+    partial = path.with_name(f".{path.name}.partial")
+    with open(partial, "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    partial.replace(path)
+
+
+def _short(value: Any) -> str:
+    shown = json.dumps(value, ensure_ascii=False)
+    return shown if len(shown) <= 40 else shown[:37] + "…"
