@@ -22,7 +22,17 @@ if TYPE_CHECKING:
     from nearer.evaluation import Results
     from nearer.evaluation.evaluate import evaluate
     from nearer.teachers import RankEncoder, load_model
-    from nearer.text import Pair, RankingList, Triplet, read_pairs, read_ranking_lists, read_sentences, read_triplets
+    from nearer.text import (
+        DebiasedSample,
+        Pair,
+        RankingList,
+        Triplet,
+        read_debiased,
+        read_pairs,
+        read_ranking_lists,
+        read_sentences,
+        read_triplets,
+    )
     from nearer.training import TrainedModel, resume, train
     from nearer.training.sweep import sweep
 
@@ -34,9 +44,11 @@ _HOMES = {
     "nearer.training": ("TrainedModel", "resume", "train"),
     "nearer.training.sweep": ("sweep",),
     "nearer.text": (
+        "DebiasedSample",
         "Pair",
         "RankingList",
         "Triplet",
+        "read_debiased",
         "read_pairs",
         "read_ranking_lists",
         "read_sentences",
@@ -46,6 +58,7 @@ _HOMES = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "DebiasedSample",
     "Encoder",
     "EncoderSettings",
     "InputError",
@@ -61,6 +74,7 @@ __all__ = [
     "Triplet",
     "evaluate",
     "load_model",
+    "read_debiased",
     "read_pairs",
     "read_ranking_lists",
     "read_sentences",

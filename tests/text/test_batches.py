@@ -82,3 +82,12 @@ def test_the_total_of_an_only_smaller_batch(group: int) -> None:
 def test_wrong_settings_are_named(size: int, group: int, message: str) -> None:
     with pytest.raises(SettingError, match=message):
         make(20, size, 0, True, group)
+
+
+def test_a_record_alone_makes_a_batch_where_it_may() -> None:
+    lengths = np.arange(3, 10)
+    assert BatchPlan(lengths, 1, 0, fewest=1).steps_per_epoch == 7
+    assert [len(BatchPlan(lengths, 3, 0, fewest=1).batch(step)) for step in range(3)] == [3, 3, 1]
+    assert BatchPlan(lengths, 3, 0).steps_per_epoch == 2
+    with pytest.raises(SettingError, match="batch_size: 2 is too small; 3 at least"):
+        BatchPlan(lengths, 2, 0, fewest=3)

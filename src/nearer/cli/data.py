@@ -24,6 +24,7 @@ class Kind(StrEnum):
     sentences = "sentences"
     pairs = "pairs"
     triplets = "triplets"
+    debiased = "debiased"
     lists = "lists"
 
 

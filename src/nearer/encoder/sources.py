@@ -11,7 +11,7 @@ BUNDLED = Path(__file__).parent.parent / "bundled"
 BUNDLED_MODELS = ("wiki-mini",)
 MODELS_VARIABLE = "NEARER_MODELS"
 # Nothing pickled is fetched, and no weights of other frameworks.
-FETCHED = ["*.json", "*.txt", "*.model", "*.safetensors", "*.npy"]
+FETCHED = ["*.json", "*.txt", "*.model", "*.spm", "*.jinja", "*.safetensors", "*.npy"]
 IGNORED = ["onnx/*", "openvino/*", "*.bin", "*.h5", "*.msgpack", "*.ot"]
 
 

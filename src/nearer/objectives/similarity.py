@@ -11,11 +11,11 @@ Similarity = Literal["cosine", "dot"]
 
 
 def similarities(first: Tensor, second: Tensor, kind: Similarity = "cosine") -> Tensor:
-    """All pairs (first, second), in float32 whatever the vectors came in."""
+    """All pairs (first, second), in float32 whatever the vectors came in; of (…, first, size) within each set."""
     first, second = at_least_float32(first), at_least_float32(second)
     if kind == "cosine":
         first, second = normalize(first, dim=-1), normalize(second, dim=-1)
-    return first @ second.T
+    return first @ second.mT
 
 
 def at_least_float32(tensor: Tensor) -> Tensor:

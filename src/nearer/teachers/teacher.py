@@ -105,15 +105,15 @@ class Teachers:
             self.members.append(teacher)
 
     def given(self, records: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
-        """What a step needs of them."""
+        """What a step needs of them. Of records (lists, list) it comes in lists too."""
         return {f"teacher{place}": teacher.of(records) for place, teacher in enumerate(self.members)}
 
     def scores(self, given: Mapping[str, Tensor]) -> Tensor:
-        """The averaged cosines (sentences, sentences), in float32."""
+        """The averaged cosines (sentences, sentences), in float32; of lists (lists, list, list), within each list."""
         found: Tensor | None = None
         for place, weight in enumerate(self.weights):
             vectors = normalize(given[f"teacher{place}"].float(), dim=-1)
-            cosines = weight * (vectors @ vectors.T)
+            cosines = weight * (vectors @ vectors.mT)
             found = cosines if found is None else found + cosines
         assert found is not None
         return found

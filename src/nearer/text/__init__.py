@@ -4,14 +4,16 @@ from nearer.text.faults import Fault, ReadReport
 from nearer.text.reading import (
     Reading,
     ReadOptions,
+    read_debiased,
     read_pairs,
     read_ranking_lists,
     read_sentences,
     read_triplets,
 )
-from nearer.text.records import Pair, RankingList, Triplet
+from nearer.text.records import DebiasedSample, Pair, RankingList, Triplet
 
 __all__ = [
+    "DebiasedSample",
     "Fault",
     "Pair",
     "RankingList",
@@ -19,6 +21,7 @@ __all__ = [
     "ReadReport",
     "Reading",
     "Triplet",
+    "read_debiased",
     "read_pairs",
     "read_ranking_lists",
     "read_sentences",

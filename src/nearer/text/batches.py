@@ -15,14 +15,25 @@ class BatchPlan:
 
     lengths: tokens of each record. keep_partial: whether the last, smaller batch of an epoch is used.
     group_by_length: records are sorted by length within windows of so many batches (0: not at all); it saves
-    padding, but makes in-batch negatives alike in length.
+    padding, but makes in-batch negatives alike in length. fewest: a partial batch of less is left out; of 2 records
+    each has the other as its negative.
     """
 
     def __init__(
-        self, lengths: Places, batch_size: int, seed: int, *, keep_partial: bool = True, group_by_length: int = 0
+        self,
+        lengths: Places,
+        batch_size: int,
+        seed: int,
+        *,
+        keep_partial: bool = True,
+        group_by_length: int = 0,
+        fewest: int = 2,
     ) -> None:
-        if batch_size < 2:
-            raise SettingError(f"batch_size: {batch_size} leaves no in-batch negatives (2 at least).")
+        if batch_size < fewest:
+            raise SettingError(
+                f"batch_size: {batch_size} is too small; {fewest} at least, so that each record has a negative and "
+                "each process a record."
+            )
         if group_by_length < 0:
             raise SettingError(f"group_by_length: {group_by_length} is below 0.")
         self.lengths = lengths
@@ -30,8 +41,7 @@ class BatchPlan:
         self.seed = seed
         self.group_by_length = group_by_length
         whole, rest = divmod(len(lengths), batch_size)
-        # a single record has no negatives and nothing to learn from
-        self.steps_per_epoch = whole + int(keep_partial and rest > 1)
+        self.steps_per_epoch = whole + int(keep_partial and rest >= fewest)
         if self.steps_per_epoch == 0:
             raise InputError(
                 f"{len(lengths):,} records do not make one batch of {batch_size}; lower batch_size or give more text."

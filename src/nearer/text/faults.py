@@ -22,6 +22,8 @@ class Fault(Enum):
     BAD_JSON = ("not valid JSON", "dropped", True)
     BAD_QUOTES = ("with broken quotes", "dropped; reading goes on at the next line", True)
     BAD_SCORE = ("with a score that is not a finite number", "dropped", True)
+    SHORT_LIST = ("shorter than list_length", "dropped; lower list_length to keep them", True)
+    LONG_LIST = ("longer than list_length", "cut, the first sentences kept", False)
     DUPLICATE = ("duplicate", "kept", False)
     DUPLICATE_DROPPED = ("duplicate", "dropped, the first one kept", True)
     DAMAGED = ("damaged data", "reading stopped here, what came before is kept", False)

@@ -1,4 +1,4 @@
-"""Reading sentences, pairs, triplets and ranking lists from any supported source, with an account of every record.
+"""Reading sentences, pairs, triplets, debiased samples and ranking lists, with an account of every record.
 
 reading = read_sentences("corpus.txt.xz")
 for sentence in reading:
@@ -21,9 +21,9 @@ from nearer.text.hub import HUB_PREFIX, hub_rows
 from nearer.text.json_lines import json_rows
 from nearer.text.lines import check_encoding, iter_text_lines
 from nearer.text.parquet import parquet_rows
-from nearer.text.records import Pair, RankingList, Triplet
+from nearer.text.records import DebiasedSample, Pair, RankingList, Triplet
 from nearer.text.rows import Row
-from nearer.text.shapes import PAIRS, RANKING_LISTS, SENTENCES, TRIPLETS, Clean, Shape, Unusable
+from nearer.text.shapes import DEBIASED, PAIRS, RANKING_LISTS, SENTENCES, TRIPLETS, Clean, Shape, Unusable
 from nearer.text.sources import LINE_LIMIT, open_file
 from nearer.text.tables import comma_cells, plain_rows, tab_cells, table_rows
 
@@ -71,6 +71,7 @@ class Reading(Generic[Record]):
         report = self.report = ReadReport(self.source)
         clean = Clean(self.options.max_characters)
         seen: set[int] = set()
+        counts: tuple[int, int] | None = None
         for row in self._rows(report):
             report.read += 1
             try:
@@ -79,6 +80,8 @@ class Reading(Generic[Record]):
                 if any(_has_nul(value) for value in row.values):
                     report.add(Fault.NUL, row.line)
                 record = self.shape.build(row.values, clean)
+                if isinstance(record, DebiasedSample):
+                    counts = _same_counts(record, counts)
                 self._check_duplicate(record, row.line, seen, report)
             except Unusable as problem:
                 report.add(problem.fault, row.line, problem.detail)
@@ -154,6 +157,15 @@ def _has_nul(value: object) -> bool:
     return isinstance(value, str) and "\x00" in value
 
 
+def _same_counts(sample: DebiasedSample, wanted: tuple[int, int] | None) -> tuple[int, int]:
+    """How many positives and negatives a sample has: as many as the first one (`wanted`)."""
+    found = len(sample.positives), len(sample.negatives)
+    if wanted not in (None, found):
+        texts = (f"{positives} positives and {negatives} negatives" for positives, negatives in (found, wanted))
+        raise Unusable(Fault.WRONG_FIELDS, ", the first sample has ".join(texts))
+    return found
+
+
 def _options(columns: Sequence[str] | None, **others: Any) -> ReadOptions:
     return ReadOptions(columns=None if columns is None else tuple(columns), **others)
 
@@ -171,6 +183,13 @@ def read_pairs(source: str | Path, *, columns: Sequence[str] | None = None, **op
 def read_triplets(source: str | Path, *, columns: Sequence[str] | None = None, **options: Any) -> Reading[Triplet]:
     """Anchor, positive, hard negative. `options`: see `ReadOptions`."""
     return Reading(source, TRIPLETS, _options(columns, **options))
+
+
+def read_debiased(
+    source: str | Path, *, columns: Sequence[str] | None = None, **options: Any
+) -> Reading[DebiasedSample]:
+    """Anchors with lists of mined positives and negatives (jsonl, parquet). `options`: see `ReadOptions`."""
+    return Reading(source, DEBIASED, _options(columns, **options))
 
 
 def read_ranking_lists(

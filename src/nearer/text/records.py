@@ -21,6 +21,17 @@ class Triplet(NamedTuple):
     hard_negative: str
 
 
+class DebiasedSample(NamedTuple):
+    """An anchor with sentences that mean the same in other words, and such that look like it but mean something else.
+
+    All samples of one source have as many positives as its first one, and as many negatives.
+    """
+
+    anchor: str
+    positives: tuple[str, ...]
+    negatives: tuple[str, ...]
+
+
 class RankingList(NamedTuple):
     """Sentences in descending similarity to the first one."""
 

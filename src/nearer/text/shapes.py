@@ -10,7 +10,7 @@ from typing import Any
 
 from nearer.errors import InputError, SettingError
 from nearer.text.faults import Fault
-from nearer.text.records import Pair, RankingList, Triplet
+from nearer.text.records import DebiasedSample, Pair, RankingList, Triplet
 
 
 class Unusable(Exception):
@@ -92,13 +92,25 @@ def _triplet(values: Sequence[Any], clean: Clean) -> Triplet:
     return Triplet(clean(values[0]), clean(values[1]), clean(values[2]))
 
 
+def _debiased(values: Sequence[Any], clean: Clean) -> DebiasedSample:
+    anchor = clean(values[0])
+    positives, negatives = (tuple(clean(text) for text in _listed(value)) for value in values[1:])
+    if not positives and not negatives:
+        raise Unusable(Fault.WRONG_FIELDS, "neither a positive nor a negative")
+    return DebiasedSample(anchor, positives, negatives)
+
+
 def _ranking_list(values: Sequence[Any], clean: Clean) -> RankingList:
-    sentences = values[0]
-    if not isinstance(sentences, (list, tuple)):
-        raise Unusable(Fault.WRONG_FIELDS, f"a list expected, {type(sentences).__name__} found")
+    sentences = _listed(values[0])
     if len(sentences) < 2:
         raise Unusable(Fault.WRONG_COLUMNS, f"{len(sentences)} found, a ranking list needs at least 2")
     return RankingList(tuple(clean(sentence) for sentence in sentences))
+
+
+def _listed(value: object) -> Sequence[object]:
+    if not isinstance(value, (list, tuple)):
+        raise Unusable(Fault.WRONG_FIELDS, f"a list expected, {type(value).__name__} found")
+    return value
 
 
 SENTENCES = Shape("sentence", "sentences", (Field(("sentence", "text", "sent0")),), _sentence)
@@ -122,8 +134,20 @@ TRIPLETS = Shape(
     ),
     _triplet,
 )
+DEBIASED = Shape(
+    "debiased sample",
+    "debiased samples",
+    (Field(("anchor", "sentence", "query")), Field(("positives",)), Field(("negatives", "hard_negatives"))),
+    _debiased,
+)
 RANKING_LISTS = Shape("ranking list", "ranking lists", (Field(("sentences", "list")),), _ranking_list)
-SHAPES = {"sentences": SENTENCES, "pairs": PAIRS, "triplets": TRIPLETS, "lists": RANKING_LISTS}
+SHAPES = {
+    "sentences": SENTENCES,
+    "pairs": PAIRS,
+    "triplets": TRIPLETS,
+    "debiased": DEBIASED,
+    "lists": RANKING_LISTS,
+}
 
 
 def match_columns(shape: Shape, names: Sequence[str]) -> list[int | None] | None:

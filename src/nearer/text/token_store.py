@@ -32,7 +32,8 @@ from nearer.text.cache import cache_folder
 from nearer.text.chunks import chunks
 from nearer.text.normalise import normalisation
 from nearer.text.reading import Reading
-from nearer.text.records import RankingList
+from nearer.text.records import DebiasedSample, RankingList
+from nearer.text.shapes import RANKING_LISTS
 from nearer.text.tokenise import tokenise, tokenizer_fingerprint
 
 if TYPE_CHECKING:
@@ -138,11 +139,12 @@ def _build(
         open(folder / "tokens.bin", "wb") as file,
         progress_bar("tokenising", None, "records", shown=progress) as advance,
     ):
-        for records in chunks(reading, RECORDS_AT_ONCE):
-            texts = [_texts(record) for record in records]
+        for records in chunks(reading.located(), RECORDS_AT_ONCE):
+            texts = [_texts(record) for _, record in records]
             fields = fields or len(texts[0])
-            if any(len(text) != fields for text in texts):
-                raise InputError(f"{reading.source}: its records have different numbers of sentences ({fields} first).")
+            for (line, _), text in zip(records, texts, strict=True):
+                if len(text) != fields:
+                    raise _unequal(reading, line, len(text), fields)
             rows = tokenise(tokenizer, [normalise(sentence) for text in texts for sentence in text], max_length)
             file.write(np.fromiter(itertools.chain.from_iterable(rows), dtype=dtype).tobytes())
             offsets.append(total + np.cumsum([len(row) for row in rows], dtype=np.int64))
@@ -166,11 +168,21 @@ def _build(
     (folder / "store.json").write_text(json.dumps(facts, indent=2), encoding="utf-8")
 
 
+def _unequal(reading: Reading[Any], line: int, found: int, wanted: int) -> InputError:
+    message = f"{reading.source}: {reading.report.unit} {line} has {found} sentences, those before it have {wanted}"
+    if reading.shape is not RANKING_LISTS:
+        return InputError(f"{message}; all must have as many.")
+    shorter = min(found, wanted)
+    return InputError(f"{message}; list_length={shorter} cuts longer lists to {shorter}, and leaves out shorter ones.")
+
+
 def _texts(record: Any) -> Sequence[str]:
     if isinstance(record, str):
         return (record,)
     if isinstance(record, RankingList):
         return record.sentences
+    if isinstance(record, DebiasedSample):
+        return (record.anchor, *record.positives, *record.negatives)
     return [value for value in record if isinstance(value, str)]
 
 

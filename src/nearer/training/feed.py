@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nearer.distributed import rank, shares
+from nearer.distributed import rank, shares, world_size
 from nearer.methods.contract import Batch, Ids
 from nearer.text.batches import BatchPlan
 from nearer.text.token_store import TokenStore
@@ -26,6 +26,8 @@ class Feed:
             settings.seed,
             keep_partial=settings.keep_partial,
             group_by_length=settings.group_by_length,
+            # a single record has no negatives, unless it is a list; and each process needs a record
+            fewest=max(1 if settings.data == "lists" else 2, world_size()),
         )
 
     def batch(self, number: int) -> Batch:

@@ -16,11 +16,12 @@ import yaml
 
 from nearer import distributed
 from nearer.encoder import Encoder
-from nearer.errors import InputError, SettingError, TrainingError
+from nearer.errors import InputError, PoolingError, SettingError, TrainingError
 from nearer.evaluation import Results, evaluate, load_tasks
 from nearer.evaluation.tasks import needs_data
 from nearer.methods import METHODS, Method
 from nearer.teachers import RankEncoder, load_model
+from nearer.text.ranking_lists import EqualLists
 from nearer.text.reading import Reading, ReadOptions
 from nearer.text.shapes import SHAPES
 from nearer.text.token_store import TokenStore, open_store
@@ -163,7 +164,13 @@ def _selection(names: list[str], data: str | None) -> tuple[Selection | None, li
 
 def _encoder(recipe: Recipe, device: torch.device) -> Encoder:
     settings = recipe.training
-    encoder = Encoder.load(settings.model, pooling=settings.pooling, device=device, dropout=settings.dropout)
+    try:
+        encoder = Encoder.load(settings.model, pooling=settings.pooling, device=device, dropout=settings.dropout)
+    except PoolingError:
+        raise PoolingError(
+            f"{settings.model}: a plain checkpoint, which does not say how its vectors are pooled; name the pooling "
+            "(--set pooling=cls, or mean, first_last_mean …), or give a trained model (--model)."
+        ) from None
     if settings.head:
         encoder.add_head(torch.Generator().manual_seed(settings.seed))
     return encoder
@@ -172,6 +179,8 @@ def _encoder(recipe: Recipe, device: torch.device) -> Encoder:
 def _reading(recipe: Recipe, facts: dict[str, Any]) -> Reading[Any]:
     columns = facts["columns"]
     options = ReadOptions(columns=None if columns is None else tuple(columns), duplicates=recipe.training.duplicates)
+    if recipe.training.list_length is not None:
+        return EqualLists(facts["corpus"], options, recipe.training.list_length)
     return Reading(facts["corpus"], SHAPES[recipe.training.data], options)
 
 

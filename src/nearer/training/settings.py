@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 from nearer.encoder.pooling import check_pooling
 
@@ -16,12 +16,15 @@ class TrainingSettings(BaseModel):
 
     method: str
     model: str = Field(description="the checkpoint to start from: a folder, a bundled name or a hub name")
-    pooling: str
+    pooling: str | None = Field(description="null keeps that of a model which has one")
     head: bool = Field(description="put a fresh Linear + tanh behind the pooling")
-    data: Literal["sentences", "pairs", "triplets"] = "sentences"
+    data: Literal["sentences", "pairs", "triplets", "debiased", "lists"] = "sentences"
+    list_length: int | None = Field(
+        None, ge=2, description="of ranking lists: longer ones are cut, shorter ones dropped; default: all are alike"
+    )
     duplicates: Literal["keep", "drop"] = "keep"
     max_length: int = Field(32, ge=3, description="tokens at which training sentences are cut")
-    batch_size: int = Field(64, ge=2)
+    batch_size: int = Field(64, ge=1, description="records a batch; 1 for ranking lists only")
     epochs: int = Field(1, ge=1)
     max_steps: int | None = Field(None, ge=1, description="end after so many steps; the schedule ends there too")
     learning_rate: float = Field(3e-5, gt=0)
@@ -46,8 +49,22 @@ class TrainingSettings(BaseModel):
 
     @field_validator("pooling")
     @classmethod
-    def _known_pooling(cls, pooling: str) -> str:
-        return check_pooling(pooling)
+    def _known_pooling(cls, pooling: str | None) -> str | None:
+        return None if pooling is None else check_pooling(pooling)
+
+    @field_validator("batch_size")
+    @classmethod
+    def _something_to_compare(cls, batch_size: int, info: ValidationInfo) -> int:
+        if batch_size < 2 and info.data.get("data") != "lists":
+            raise ValueError("leaves no in-batch negatives, 2 at least; a ranking list alone will do (data=lists)")
+        return batch_size
+
+    @field_validator("list_length")
+    @classmethod
+    def _of_lists(cls, length: int | None, info: ValidationInfo) -> int | None:
+        if length is not None and info.data.get("data") != "lists":
+            raise ValueError("is for ranking lists alone (data=lists)")
+        return length
 
     @field_validator("select_on", "test_on", mode="before")
     @classmethod

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from nearer.text.faults import Fault
 from nearer.training.selection import DevScore
 
 NEAR_ZERO = 0.02
@@ -23,6 +24,17 @@ class Watch:
 
     def text(self, report: dict[str, Any]) -> list[str]:
         """A look at the corpus' account before training starts."""
+        return [*self._dropped(report), *self._duplicates(report)]
+
+    def _dropped(self, report: dict[str, Any]) -> list[str]:
+        if not report.get("dropped"):
+            return []
+        counts = {Fault[name.upper()]: fault["count"] for name, fault in report["faults"].items()}
+        told = ", ".join(f"{count:,} {fault.label}" for fault, count in counts.items() if fault.drops)
+        message = f"{report['source']}: {report['dropped']:,} of {report['read']:,} records dropped ({told})."
+        return self._tell("dropped", message)
+
+    def _duplicates(self, report: dict[str, Any]) -> list[str]:
         duplicates = report.get("faults", {}).get("duplicate", {}).get("count", 0)
         share = duplicates / max(1, report.get("kept", 0))
         if share < DUPLICATE_SHARE:

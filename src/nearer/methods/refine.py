@@ -1,0 +1,106 @@
+"""Refinement: a trained encoder learns from ranking lists, whose order and a judge's similarities are fused.
+
+Ranking sentences, §3.2 (post-training): Φ, the judge's cosines within a list, becomes Φ̂ by the list's order (Eq. 6, 7),
+and the encoder learns the order of Φ̂'s rows (Eq. 8). There is no contrast with other lists, so a batch may be one list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from torch import Tensor
+
+from nearer.encoder import Encoder
+from nearer.errors import InputError
+from nearer.methods.contract import Batch, Inputs, Losses, Method, View
+from nearer.objectives import fused_ranking
+from nearer.objectives.fused_ranking import Variant
+from nearer.objectives.similarity import similarities
+from nearer.teachers import TeacherList, Teachers, TeacherSettings
+from nearer.text.ranking_lists import ListedSentences
+from nearer.text.reading import Reading
+from nearer.text.shapes import RANKING_LISTS
+
+
+class RefinementSettings(BaseModel):
+    """What a refinement recipe can set beside the loop's settings."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    teachers: TeacherList = Field(
+        default_factory=list, description="the judge: a name, or {model, pooling, …}; none: the model before training"
+    )
+    teacher_weights: list[float] | None = Field(None, description="of several judges, whose cosines are averaged")
+    rank_strength: float = Field(0.5, ge=0, description="ω: how far the list's order moves the judge's similarities")
+    student_temperature: float = Field(
+        0.05, gt=0, description="τ2 of ListMLE; Eq. 8 names none, the released code has 0.05; 1: cosines as they are"
+    )
+    teacher_temperature: float = Field(
+        1.0, gt=0, description="divides the judge's cosines before ω is applied; smaller: the list's order counts less"
+    )
+    keep_diagonal: bool = Field(True, description="rank a sentence's similarity with itself too, as Eq. 8 does")
+    variant: Variant = Field("paper", description="by which signs similarities are moved: Eq. 6, or the released code")
+    shuffle_lists: bool = Field(False, description="a random order behind each first sentence (ablation c of Table 3)")
+
+    @model_validator(mode="after")
+    def _sound_weights(self) -> Self:
+        Teachers(self.teachers, self.teacher_weights)
+        return self
+
+
+class Refinement(Method):
+    """The method as the loop sees it. View k is the k-th sentence of each list of the batch."""
+
+    def __init__(self, settings: RefinementSettings) -> None:
+        self.settings = settings
+        self.judges = Teachers(settings.teachers, settings.teacher_weights)
+
+    def prepare(self, encoder: Encoder, reading: Reading[Any], *, progress: bool = False) -> list[str]:
+        if reading.shape != RANKING_LISTS:
+            raise InputError(f"{reading.source}: is read as {reading.shape.plural}; refinement needs data=lists.")
+        remarks = []
+        if not self.settings.teachers:
+            # loaded for itself: the encoder at hand is going to change
+            itself = TeacherSettings.model_validate({"model": encoder.name, "pooling": encoder.settings.pooling})
+            self.judges = Teachers([itself], None)
+            remarks.append("no judge named (--teacher MODEL): the model as it is before training judges the lists")
+        self.judges.prepare(ListedSentences(reading), encoder.device, progress=progress)
+        return remarks
+
+    def inputs(self, batch: Batch) -> Inputs:
+        size = len(batch.fields)
+        if size < (2 if self.settings.keep_diagonal else 3):
+            raise InputError(f"lists of {size}: leave nothing to rank; keep_diagonal=false needs 3 sentences at least.")
+        places = np.tile(np.arange(size), (len(batch.records), 1))  # (lists, list)
+        given: dict[str, NDArray[Any]] = {}
+        if self.settings.shuffle_lists:
+            places[:, 1:] = batch.common_random.permuted(places[:, 1:], axis=1)
+            given["order"] = places
+        given |= self.judges.given(batch.records[:, None] * size + places)
+        return Inputs([View(rows) for rows in batch.fields], given)
+
+    def loss(self, vectors: Sequence[Tensor], given: Mapping[str, Tensor]) -> Losses:
+        settings = self.settings
+        lists = torch.stack(list(vectors), dim=1)  # (lists, list, dimension)
+        if "order" in given:
+            lists = lists.gather(1, given["order"][..., None].expand_as(lists))
+        ranking = fused_ranking(
+            similarities(lists, lists),
+            self.judges.scores(given) / settings.teacher_temperature,
+            rank_strength=settings.rank_strength,
+            student_temperature=settings.student_temperature,
+            variant=settings.variant,
+            keep_diagonal=settings.keep_diagonal,
+        )
+        return Losses(ranking, {"ranking": ranking})
+
+    def identity(self) -> dict[str, str]:
+        return self.judges.identity()
+
+    def describe(self) -> dict[str, Any]:
+        return {"method": "refine", **self.settings.model_dump(), "teachers": self.judges.describe()}

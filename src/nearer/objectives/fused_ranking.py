@@ -1,0 +1,85 @@
+"""Fused ranking: a list's own order and a judge's similarities become one target, whose order the student learns.
+
+Ranking sentences, §3.2 and Algorithm 1. Matrices are (…, list, list): row j holds how near each sentence of a list is
+to its j-th one.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from nearer.errors import InputError
+from nearer.objectives.list_mle import list_mle
+from nearer.objectives.similarity import at_least_float32
+
+Variant = Literal["paper", "released"]
+
+
+def fused_ranking(
+    student_scores: Tensor,
+    teacher_scores: Tensor,
+    *,
+    rank_strength: float = 0.5,
+    student_temperature: float = 0.05,
+    variant: Variant = "paper",
+    keep_diagonal: bool = True,
+) -> Tensor:
+    """The mean over all rows of all lists of  − log P(φ̂^j | s^j, τ2)  (Eq. 8), φ̂ the judge's scores after `fuse`.
+
+    The paper sums over a list's rows; the mean makes steps of several or longer lists alike in size, and Adam does not
+    see the factor. keep_diagonal: rank a sentence's similarity with itself too, as Eq. 8 does; it is the first of
+    its row and thus pushes all others away from 1.
+    """
+    if student_scores.shape != teacher_scores.shape:
+        shapes = f"{tuple(student_scores.shape)} and {tuple(teacher_scores.shape)}"
+        raise InputError(f"teacher_scores: must have the shape of student_scores; {shapes} given.")
+    target = fuse(teacher_scores.detach(), rank_strength=rank_strength, variant=variant)
+    rows = [scores if keep_diagonal else _without_diagonal(scores) for scores in (student_scores, target)]
+    student, wanted = (scores.flatten(end_dim=-2) for scores in rows)  # (lists · list, list)
+    return list_mle(student, wanted, student_temperature=student_temperature, keep_diagonal=True)
+
+
+def fuse(scores: Tensor, *, rank_strength: float, variant: Variant = "paper") -> Tensor:
+    """Φ̂ of Eq. 6 and 7: each of a judge's scores moves towards what its place in the list asks for.
+
+    Row j is looked at from its own sentence on, where the list says that scores fall (Eq. 5): sentence k should have
+    rank r(k) = k − j, and by the scores has rank r̂(k). φ^j[r(k)] is the score of rank r(k), the value that k would
+    have if the same scores stood in the list's order. (Taken as the entry at index r(k) of the row as it stands it
+    would be φ_jk itself, and nothing would ever move.) So r(k) < r̂(k) exactly when that value is the higher one, and
+    both cases of Eq. 6 are one:
+
+        φ̂_jk = φ_jk + sign(a) · log(ω·|a| + 1),   a = φ^j[r(k)] − φ_jk
+
+    Algorithm 1 is the same with a matrix A of these differences, filled symmetrically; as printed its difference has
+    the other sign, which would move scores away from the list's order. The diagonal stays, as do equal scores.
+
+    variant: "released" takes the sign from a comparison of r̂(k) with the column k instead of with k − j.
+    """
+    if scores.dim() < 2 or scores.shape[-1] != scores.shape[-2] or scores.shape[-1] < 2:
+        raise InputError(f"scores: must be square, of lists of 2 at least; {tuple(scores.shape)} given.")
+    scores = at_least_float32(scores)
+    size = scores.shape[-1]
+    places = torch.arange(size, device=scores.device)
+    steps = places - places[:, None]  # (list, list): k − j
+    later = steps > 0
+    # a sentence is first in its own row whatever its score, so the others are sorted and their ranks begin at 1
+    ordered, order = scores.masked_fill(~later, -torch.inf).sort(dim=-1, descending=True, stable=True)
+    asked_for = ordered.gather(-1, (steps - 1).clamp(min=0).expand_as(scores))
+    gap = (asked_for - scores).masked_fill(~later, 0)
+    direction = gap.sign()
+    if variant == "released":
+        found = order.argsort(dim=-1) + 1  # r̂, where `later`
+        direction = 1 - 2 * (found < places).to(scores.dtype)
+    shift = direction * torch.log1p(rank_strength * gap.abs())
+    return scores + shift + shift.transpose(-1, -2)
+
+
+def _without_diagonal(scores: Tensor) -> Tensor:
+    """(…, list, list − 1): each sentence's scores with the others."""
+    size = scores.shape[-1]
+    places = torch.arange(size - 1, device=scores.device).expand(size, size - 1)
+    others = places + (places >= torch.arange(size, device=scores.device)[:, None])
+    return scores.gather(-1, others.expand(*scores.shape[:-1], size - 1))
