@@ -1,0 +1,82 @@
+"""A generator from its specification, one line of text as the command line and recipes have it.
+
+    noise
+    back-translation:THERE,BACK       two translation models, each by name or folder
+    paraphrase:MODEL                  a causal LM or a seq2seq paraphraser, by name or folder
+
+Settings stand behind a question mark: `paraphrase:MODEL?template=FILE&plain_first=yes&beams=4`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+
+import torch
+
+from nearer.construct.positives.contract import PositiveGenerator
+from nearer.construct.positives.noise import NoiseGenerator
+from nearer.construct.positives.word_frequencies import WordFrequencies
+from nearer.errors import SettingError
+
+FORMS = {
+    "noise": "noise",
+    "back-translation": "back-translation:THERE,BACK",
+    "paraphrase": "paraphrase:MODEL",
+}
+SETTINGS: Mapping[str, tuple[str, ...]] = {
+    "noise": (),
+    "back-translation": ("plain_first", "beams"),
+    "paraphrase": ("plain_first", "beams", "template"),
+}
+SPECIFICATION = re.compile(r"(?P<kind>[^:?]*)(?::(?P<models>[^?]*))?(?:\?(?P<settings>.*))?", re.DOTALL)
+
+
+def generator_by_name(
+    spec: str, *, words: Callable[[], WordFrequencies], device: torch.device | None = None
+) -> PositiveGenerator:
+    """The generator that `spec` names. words: counts those of the corpus, and is called once `spec` is understood."""
+    parts = SPECIFICATION.fullmatch(spec)
+    kind = parts["kind"] if parts else ""
+    if parts is None or kind not in FORMS:
+        raise SettingError(f"positives: {spec!r} is none of {', '.join(FORMS.values())}.")
+    models = [name.strip() for name in parts["models"].split(",")] if parts["models"] is not None else []
+    if len(models) != len(re.findall("[A-Z]+", FORMS[kind])) or not all(models):
+        raise SettingError(f"positives: {spec!r} does not have the form {FORMS[kind]}.")
+    settings = _settings(spec, kind, parts["settings"] or "")
+    if kind == "noise":
+        return NoiseGenerator(words())
+    # imported here: noise alone needs none of the models' libraries
+    from nearer.construct.positives.paraphrase import Paraphraser, read_template
+    from nearer.construct.positives.translation import BackTranslation
+
+    plain_first, beams = _plain_first(settings), _beams(settings)
+    if kind == "back-translation":
+        return BackTranslation(models[0], models[1], words(), device=device, plain_first=plain_first, beams=beams)
+    template = read_template(settings["template"]) if "template" in settings else None
+    return Paraphraser(models[0], words(), template=template, device=device, plain_first=plain_first, beams=beams)
+
+
+def _settings(spec: str, kind: str, text: str) -> dict[str, str]:
+    settings: dict[str, str] = {}
+    for part in filter(None, text.split("&")):
+        name, _, value = part.partition("=")
+        if name not in SETTINGS[kind]:
+            known = ", ".join(SETTINGS[kind]) or "none"
+            raise SettingError(f"positives: {spec!r} has the setting {name!r}; {kind} has {known}.")
+        settings[name] = value
+    return settings
+
+
+def _plain_first(settings: Mapping[str, str]) -> bool:
+    value = settings.get("plain_first", "no")
+    if value not in ("yes", "no"):
+        raise SettingError(f"positives: plain_first is yes or no, not {value!r}.")
+    return value == "yes"
+
+
+def _beams(settings: Mapping[str, str]) -> int:
+    value = settings.get("beams", "1")
+    if not value.isdecimal() or int(value) < 1:
+        raise SettingError(f"positives: beams is a number from 1, not {value!r}.")
+    return int(value)
