@@ -22,7 +22,8 @@ def train(
     ] = None,
     model: Annotated[str | None, typer.Option(help="Start from this model instead of the recipe's.")] = None,
     teacher: Annotated[
-        list[str] | None, typer.Option(help="Learn from this model's rankings (RankCSE, RankEncoder); may be repeated.")
+        list[str] | None,
+        typer.Option(help="Learn from this model's rankings (RankCSE, RankEncoder, refine's judge); may be repeated."),
     ] = None,
     data: Annotated[Path | None, typer.Option(help="Folder of the STS sets, for dev and test scores.")] = None,
     out: Annotated[Path | None, typer.Option(help="Run folder. Default: runs/RECIPE-seedN.")] = None,

@@ -112,6 +112,6 @@ def _checked(model: type[BaseModel], values: dict[str, Any], mistakes: list[str]
 
 def _unknown(key: str, known: set[str]) -> str:
     if key == "teachers":
-        return "teachers: this method learns without; those of rankcse and rankencoder learn from some"
+        return "teachers: this method learns without; rankcse, rankencoder and refine learn from some"
     near = difflib.get_close_matches(str(key), known, n=1, cutoff=0.5)
     return f"{key}: no such setting" + (f", did you mean {near[0]!r}?" if near else "")
