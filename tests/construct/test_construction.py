@@ -100,3 +100,24 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="cannot be written"):
         Construction(tmp_path / "file" / "d", ABOUT)
+
+
+def test_many_pieces_at_once_are_as_one_by_one(tmp_path: Path) -> None:
+    pieces = [(number, {"n": number}) for number in (3, 0, 2)]
+    with Construction(tmp_path / "many", ABOUT) as many, Construction(tmp_path / "each", ABOUT) as each:
+        many.add_many(pieces)
+        assert many.done == {0, 2, 3}
+        assert list(many.records()) == [(0, {"n": 0}), (2, {"n": 2}), (3, {"n": 3})]
+        for number, record in pieces:
+            each.add(number, record)
+        assert many.finish().read_text() == each.finish().read_text()
+
+
+def test_parquet_in_parts_is_one_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    monkeypatch.setattr("nearer.construct.construction.RECORDS_AT_ONCE", 2)
+    records = [{"texts": [], "near": 1}, {"texts": [], "near": 2}, {"texts": ["a"], "near": 0.5}]
+    with Construction(tmp_path, ABOUT, format="parquet") as building:
+        building.add_many(enumerate(records))
+        table = parquet.read_table(building.finish())
+    assert table.to_pylist() == records

@@ -1,4 +1,4 @@
-"""Commands that measure speed: bench train, bench encode, bench transfer."""
+"""Commands that measure speed: bench train, bench encode, bench transfer, bench construct, bench decode."""
 
 from __future__ import annotations
 
@@ -135,6 +135,49 @@ def transfer(
     named = {} if tasks is None else {"tasks": [name.strip() for name in tasks.split(",")]}
     wanted = TransferBench(data, model, pooling, setting=setting, one_by_one=one_by_one, **named)
     _show(bench_transfer(wanted, say), json_file)
+
+
+@app.command("construct")
+def construct(
+    corpus: Corpus = None,
+    sizes: Annotated[str, typer.Option(help="Sentences of the corpora, such as 10k,30k.")] = "10k,30k,100k",
+    anchors: Annotated[
+        int | None, typer.Option(min=1, help="Records for so many sentences of each alone. Default: for all.")
+    ] = None,
+    model: Annotated[str, typer.Option(help="A folder or a name whose cosines count.")] = "wiki-mini",
+    pooling: options.Pooling = None,
+    generator: Annotated[str, typer.Option(help="Of positives, as for `nearer construct debiased`.")] = "noise",
+    device: options.Device = None,
+    json_file: Json = None,
+) -> None:
+    """Time the making of debiased samples, stage by stage, for corpora of several sizes."""
+    _use(device)
+    _check_json(json_file)
+    from nearer.bench.construct import ConstructBench, bench_construct
+    from nearer.bench.units import counts
+
+    wanted = ConstructBench(corpus, counts(sizes, "--sizes"), model, pooling, generator, anchors)
+    _show(bench_construct(wanted, say), json_file)
+
+
+@app.command("decode")
+def decode(
+    model: Annotated[str, typer.Argument(help="A causal language model: a name, a folder or a GGUF file.")],
+    lists: Annotated[int, typer.Option(min=1, help="Lists that are decoded together.")] = 16,
+    steps: Annotated[int, typer.Option(min=1, help="Sentences to generate for each.")] = 4,
+    alone: Annotated[int, typer.Option(min=1, help="Lists that are also decoded one at a time.")] = 2,
+    max_new_tokens: Annotated[int, typer.Option(min=1, help="Tokens of a sentence at most.")] = 40,
+    precision: Annotated[str | None, typer.Option(help="float32 or bf16. Default: float32; bf16 on a GPU.")] = None,
+    device: options.Device = None,
+    json_file: Json = None,
+) -> None:
+    """Time directional decoding: many lists together, one at a time, and by two plain passes for each token."""
+    _use(device)
+    _check_json(json_file)
+    from nearer.bench.decode import DecodeBench, bench_decode
+
+    wanted = DecodeBench(model, lists, steps, max_new_tokens=max_new_tokens, alone=alone, precision=precision)
+    _show(bench_decode(wanted, say), json_file)
 
 
 def _use(device: str | None) -> None:

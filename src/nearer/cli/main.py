@@ -12,7 +12,21 @@ import typer
 from typer.core import TyperGroup
 
 import nearer
-from nearer.cli import analyse, baselines, bench, compare, data, models, ranking, report, sweep, train
+from nearer.cli import (
+    analyse,
+    baselines,
+    bench,
+    compare,
+    construct,
+    data,
+    export,
+    models,
+    ranking,
+    report,
+    search,
+    sweep,
+    train,
+)
 from nearer.errors import NearerError
 
 
@@ -64,8 +78,11 @@ app.command()(ranking.embed)
 app.command()(ranking.rank_encoder)
 app.command()(baselines.whiten)
 app.command()(baselines.static_words)
+app.add_typer(construct.app, name="construct")
+app.add_typer(search.app, name="search")
 app.add_typer(data.app, name="data")
 app.add_typer(bench.app, name="bench")
+app.add_typer(export.app, name="export")
 
 
 def _version(wanted: bool) -> None:

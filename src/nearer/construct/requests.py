@@ -19,7 +19,8 @@ class Request:
     prompt: the text in front of it, as a user's turn (the engine puts the model's chat template around it);
     away_from: the prompt of the sentence before the last, None for the first one. Tokens are chosen by
     (1 + guidance) log p(· | prompt) − guidance log p(· | away_from)  (Eq. 4). number, step: whose it is, for the
-    builder.
+    builder, and what its random numbers follow from. one_line: the answer ends at the first line break behind some
+    text; otherwise only where the model ends it. max_new_tokens: other than the engine's.
     """
 
     number: int
@@ -27,6 +28,8 @@ class Request:
     prompt: str
     away_from: str | None = None
     guidance: float = 0.0
+    one_line: bool = True
+    max_new_tokens: int | None = None
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,8 @@ class Engine(Protocol):
     def answer(self, requests: deque[Request]) -> Iterator[Generated]:
         """Until the queue is empty and all places are free. The caller may append while it iterates.
 
-        Each answer depends on its request alone (and on the seed), not on what is generated beside it.
+        Each answer depends on its request alone (and on the seed), not on what is generated beside it, as far as
+        rounding goes: other shapes of batches sum in another order, and a near-tie may fall the other way. A list's
+        next request had best be put in front (`appendleft`): its `away_from` is then still in the engine's memory.
         """
         ...

@@ -1,0 +1,171 @@
+"""Commands that build training data: construct debiased, lists, inspect."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from nearer.cli import construct_lists, options
+from nearer.cli.output import say, show_report, show_table
+from nearer.errors import SettingError
+from nearer.text.reading import MAX_CHARACTERS
+
+if TYPE_CHECKING:
+    from nearer.construct.debiased import DebiasedBuilder
+    from nearer.text.reading import Reading
+    from nearer.text.records import Triplet
+
+app = typer.Typer(no_args_is_help=True, help="Build training data from raw sentences.")
+app.command("lists")(construct_lists.lists)
+app.command("inspect")(construct_lists.inspect)
+
+
+class DataFormat(StrEnum):
+    jsonl = "jsonl"
+    parquet = "parquet"
+
+
+class Level(StrEnum):
+    characters = "characters"
+    words = "words"
+
+
+@app.command("debiased")
+def debiased(
+    corpus: Annotated[str, typer.Option(help="Text: txt, csv, tsv, jsonl, parquet, hf:NAME.")],
+    model: Annotated[str, typer.Option(help="A trained encoder, such as unsupervised SimCSE: whose cosines count.")],
+    out: Annotated[Path, typer.Option(help="Folder of the data set; a begun one is gone on with.")],
+    generator: Annotated[
+        str, typer.Option(help="Of positives: noise, back-translation:EN_FR,FR_EN or paraphrase:MODEL.")
+    ] = "noise",
+    positives: Annotated[int, typer.Option(min=1, help="So many positives for each sentence.")] = 2,
+    negatives: Annotated[int, typer.Option(min=1, help="So many negatives for each sentence.")] = 2,
+    cosines: Annotated[
+        str, typer.Option("--range", metavar="LOW,HIGH", help="Cosines of negative candidates.")
+    ] = "0.25,0.75",
+    pool_size: Annotated[int, typer.Option(min=1, help="Negative candidates for each sentence.")] = 64,
+    scan: Annotated[
+        int, typer.Option(min=0, help="Look at so many sentences for them; 0: at the whole corpus where needed.")
+    ] = 20_000,
+    candidates: Annotated[int, typer.Option(min=1, help="Positive candidates generated for each sentence.")] = 4,
+    negative_semantic_weight: Annotated[
+        float, typer.Option(min=0, max=1, help="λ_n: how much meaning counts, against surface.")
+    ] = 0.8,
+    positive_semantic_weight: Annotated[float, typer.Option(min=0, max=1, help="λ_p, the same for positives.")] = 0.8,
+    sharpness: Annotated[
+        float, typer.Option(min=0, help="Multiplies the exponents of Eq. 4 and 6; 1 as in the paper, nearly uniform.")
+    ] = 1.0,
+    edit_level: Annotated[Level, typer.Option(help="What an edit distance counts.")] = Level.characters,
+    seed: Annotated[int, typer.Option(min=0, help="The one seed of pools, noise and sampling.")] = 0,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="The first so many sentences only; a later run without it goes on.")
+    ] = None,
+    format: Annotated[DataFormat, typer.Option(help="How the data set is written.")] = DataFormat.jsonl,
+    nli: Annotated[
+        str | None, typer.Option(metavar="TRIPLETS", help="A file of NLI triplets to compare the samples with.")
+    ] = None,
+    pooling: options.Pooling = None,
+    max_length: options.MaxLength = None,
+    text_normalisation: options.Normalisation = None,
+    pooler_as_head: options.PoolerAsHead = False,
+    columns: options.Columns = None,
+    encoding: options.Encoding = "utf-8",
+    max_characters: options.MaxCharacters = MAX_CHARACTERS,
+    device: options.Device = None,
+    trust_remote_code: options.RemoteCode = False,
+) -> None:
+    """Sample positives and negatives for each sentence by inverse propensity (DebCSE).
+
+    Positives mean the same in other words; negatives look alike and mean something else. An interrupted run goes on
+    where it was when the same command is given again.
+    """
+    from nearer.construct.debiased import DebiasedBuilder
+    from nearer.construct.debiased_sampler import DebiasedSettings
+    from nearer.construct.positives import WordFrequencies, generator_by_name
+    from nearer.encoder import Encoder
+    from nearer.teachers.teacher import teacher_precision
+    from nearer.teachers.vector_store import VectorStore
+    from nearer.text import read_sentences, read_triplets
+
+    low, high = _bounds(cosines)
+    settings = DebiasedSettings(
+        positives=positives,
+        negatives=negatives,
+        low=low,
+        high=high,
+        pool_size=pool_size,
+        scan=scan,
+        candidates=candidates,
+        negative_semantic_weight=negative_semantic_weight,
+        positive_semantic_weight=positive_semantic_weight,
+        sharpness=sharpness,
+        edit_level=edit_level.value,
+        seed=seed,
+    )
+    # what can be wrong without a model first: loading and encoding take time
+    reading = read_sentences(corpus, **options.read_options(columns, encoding, max_characters))
+    reading.fingerprint()
+    triplets = None if nli is None else read_triplets(nli)
+    if triplets is not None:
+        triplets.fingerprint()
+    encoder = Encoder.load(
+        model,
+        pooling=pooling,
+        max_length=max_length,
+        text_normalisation=text_normalisation,
+        pooler_as_head=pooler_as_head,
+        device=device,
+        trust_remote_code=trust_remote_code,
+    )
+    store = VectorStore(encoder, precision=teacher_precision(encoder.device))
+    made = generator_by_name(generator, words=lambda: WordFrequencies.of(reading), device=encoder.device)
+    builder = DebiasedBuilder(out, reading, store, made, settings, limit=limit, format=format.value)
+    try:
+        builder.learn(progress=True)
+        show_report(reading.report)
+        builder.build(progress=True)
+    except KeyboardInterrupt:
+        of_all = f" of {builder.wanted:,}" if builder.wanted else ""
+        raise KeyboardInterrupt(
+            f"stopped; {len(builder.building.done):,}{of_all} are kept; the same command goes on there"
+        ) from None
+    _finish(builder, triplets)
+
+
+def _finish(builder: DebiasedBuilder, triplets: Reading[Triplet] | None) -> None:
+    """The data set, the table, the figure, and what had to be made do with."""
+    from nearer.construct import sample_table
+    from nearer.errors import MissingExtraError
+
+    assert builder.corpus is not None
+    anchors = sample_table.chosen_anchors(builder.wanted)
+    samples, counts = sample_table.survey(builder.building.records(), anchors)
+    shown = [
+        sample_table.contrastive_samples(builder.corpus, builder.store, anchors, builder.settings.seed),
+        *([samples] if len(samples.positive_cosines) else []),
+    ]
+    if triplets is not None:
+        shown.append(sample_table.supervised_samples(triplets, builder.store, builder.settings.seed))
+        show_report(triplets.report)
+    data = builder.finish({"samples": {some.name: some.means() for some in shown}, "counts": dict(counts)})
+    show_table(sample_table.samples_table(shown))
+    for line in builder.shortfalls(counts):
+        say(line)
+    records = len(builder.building.done) - builder.building.rejected.total()
+    repeated = f", {builder.corpus.repeated:,} repeated ones left out" if builder.corpus.repeated else ""
+    say(f"{data}: {records:,} records of {len(builder.corpus):,} different sentences{repeated}")
+    try:
+        say(f"figure: {sample_table.write_figure(shown, builder.building.folder)[0]}")
+    except MissingExtraError as error:
+        say(f"no figure: {error}")
+
+
+def _bounds(text: str) -> tuple[float, float]:
+    try:
+        low, high = (float(part) for part in text.split(","))
+    except ValueError:
+        raise SettingError(f"--range: {text!r} is not two numbers such as 0.25,0.75.") from None
+    return low, high

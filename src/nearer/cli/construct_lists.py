@@ -1,0 +1,293 @@
+"""Commands about ranking lists: construct lists, construct inspect."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from nearer.cli import options
+from nearer.cli.output import say, show_report, show_table
+from nearer.errors import InputError, SettingError
+from nearer.text.reading import MAX_CHARACTERS
+
+if TYPE_CHECKING:
+    from nearer.construct.lists import ListsResult, Workforce
+    from nearer.construct.requests import Engine
+    from nearer.construct.starts import ClusteredStarts, GivenStarts
+    from nearer.encoder import Encoder
+
+TOKENS_PER_SENTENCE = 100  # as the released code
+TOKENS_PER_LISTED_SENTENCE = 40  # of a whole list in one answer: a long sentence is made up for by short ones
+GUIDANCE = 1.5
+DEFAULT_MODEL = "wiki-mini"
+
+
+class MethodName(StrEnum):
+    directional = "directional"
+    step_by_step = "step-by-step"
+    single_step = "single-step"
+
+
+class EngineName(StrEnum):
+    process = "process"
+    ray = "ray"
+
+
+class KindName(StrEnum):
+    auto = "auto"
+    transformers = "transformers"
+    llama_cpp = "llama.cpp"
+
+
+class RulesName(StrEnum):
+    paper = "paper"
+    released = "released"
+
+
+class FormatName(StrEnum):
+    jsonl = "jsonl"
+    parquet = "parquet"
+
+
+def lists(
+    llm: Annotated[str, typer.Option(help="Causal language model: a folder, a GGUF file or a hub name.")],
+    out: Annotated[Path, typer.Option(help="Folder to build in; the same command goes on with an interrupted one.")],
+    corpus: Annotated[str | None, typer.Option(help="Text that start sentences are drawn from, by k-means.")] = None,
+    starts: Annotated[str | None, typer.Option(help="Start sentences as they are, instead of --corpus.")] = None,
+    steps: Annotated[int, typer.Option(min=1, help="Sentences to generate behind each first one.")] = 32,
+    method: Annotated[
+        MethodName,
+        typer.Option(help="Away from the sentence before the last; one after the other; or a whole list at once."),
+    ] = MethodName.directional,
+    guidance: Annotated[
+        float | None, typer.Option(min=0, help=f"λ: how strongly it is led on (directional, {GUIDANCE}).")
+    ] = None,
+    template: Annotated[
+        Path | None, typer.Option(help="Instruction of your own: a text file with {sentence} in it.")
+    ] = None,
+    minimum_steps: Annotated[
+        int | None,
+        typer.Option(min=1, help="Keep a list up to the first broken rule if so many were generated. Default: all."),
+    ] = None,
+    rules: Annotated[
+        RulesName, typer.Option(help="released: also drop lists whose last sentence repeats the one before.")
+    ] = RulesName.paper,
+    first_line: Annotated[
+        bool, typer.Option("--first-line", help="Take an answer's first line; else several lines reject a list.")
+    ] = False,
+    limit: Annotated[int | None, typer.Option(min=1, help="Only the first so many lists; go on later.")] = None,
+    clusters: Annotated[int, typer.Option(min=1, help="Clusters of the corpus.")] = 1000,
+    per_cluster: Annotated[int, typer.Option(min=1, help="Start sentences of each.")] = 20,
+    model: Annotated[str, typer.Option(help="Encoder whose vectors are clustered.", show_default=True)] = DEFAULT_MODEL,
+    pooling: options.Pooling = None,
+    engine: Annotated[EngineName, typer.Option(help="In this process, or over Ray Data.")] = EngineName.process,
+    workers: Annotated[int | None, typer.Option(min=1, help="With --engine ray: so many (2).")] = None,
+    kind: Annotated[KindName, typer.Option(help="What runs the language model.")] = KindName.auto,
+    batch: Annotated[int, typer.Option(min=1, help="Lists that grow at once.")] = 16,
+    max_new_tokens: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help=f"Most tokens of an answer. Default: {TOKENS_PER_SENTENCE}, or {TOKENS_PER_LISTED_SENTENCE} a step "
+            "for a whole list.",
+        ),
+    ] = None,
+    temperature: Annotated[float, typer.Option(min=0, help="0: always the likeliest token.")] = 0.0,
+    top_p: Annotated[float, typer.Option(min=0, max=1, help="Draw from the likeliest tokens of this mass.")] = 1.0,
+    seed: Annotated[int, typer.Option(min=0, help="Of clusters, start sentences and drawn tokens.")] = 0,
+    device: options.Device = None,
+    precision: Annotated[
+        str | None, typer.Option(help="Of the language model. Default: float32 on a CPU, bf16 on a GPU.")
+    ] = None,
+    format: Annotated[FormatName, typer.Option(help="Of the data set.")] = FormatName.jsonl,
+    columns: options.Columns = None,
+    encoding: options.Encoding = "utf-8",
+    max_characters: options.MaxCharacters = MAX_CHARACTERS,
+) -> None:
+    """Let a language model write lists of sentences that move away from a first one, step by step.
+
+    OUT/data.jsonl has a list a line, OUT/about.json how it was made and what was rejected, and why.
+    """
+    from nearer.construct.engines import load_engine
+    from nearer.construct.list_growth import ListSettings
+    from nearer.construct.lists import check_folder, construct_lists
+    from nearer.construct.templates import load_template
+    from nearer.versions import library_versions
+
+    # what can be wrong without a model first: loading and encoding take time
+    if guidance is None:
+        guidance = GUIDANCE if method is MethodName.directional else 0.0
+    if workers is not None and engine is not EngineName.ray:
+        raise SettingError("--workers: are Ray's; give --engine ray with it.")
+    settings = ListSettings(
+        method=method.value,
+        template=load_template(method.value, steps, template),
+        steps=steps,
+        minimum_steps=steps if minimum_steps is None else minimum_steps,
+        guidance=guidance,
+        rules=rules.value,
+        first_line=first_line,
+    )
+    reading_options = options.read_options(columns, encoding, max_characters)
+    source = _source(corpus, starts, reading_options, model, pooling, clusters, per_cluster, seed, device)
+    check_folder(out)
+    if max_new_tokens is None:
+        each = TOKENS_PER_LISTED_SENTENCE * steps
+        max_new_tokens = each if method is MethodName.single_step else TOKENS_PER_SENTENCE
+    make_engine = partial(
+        load_engine,
+        llm,
+        kind=kind.value,
+        batch=batch,
+        max_new_tokens=max_new_tokens,
+        temperature=temperature,
+        top_p=top_p,
+        seed=seed,
+        device=device,
+        precision=precision,
+    )
+    with _workforce(engine, make_engine, workers, batch, device) as workforce:
+        result = construct_lists(
+            source,
+            workforce,
+            settings,
+            out,
+            seed=seed,
+            limit=limit,
+            format=format.value,
+            notes={
+                "llm": llm,
+                "text": corpus or starts,
+                "encoder": None if corpus is None else model,
+                "batch": batch,
+                "versions": library_versions(),
+            },
+            progress=True,
+        )
+    if source.reading.report.read:
+        show_report(source.reading.report)
+    _tell(result, steps)
+
+
+def inspect(
+    sources: Annotated[
+        list[str], typer.Argument(metavar="LISTS", help="Folders of `construct lists`, or files of lists.")
+    ],
+    model: Annotated[str, typer.Option(help="Encoder that judges: its cosine to the first sentence.")] = DEFAULT_MODEL,
+    pooling: options.Pooling = None,
+    max_length: options.MaxLength = None,
+    show: Annotated[int, typer.Option(min=0, help="Print so many lists with their similarities.")] = 3,
+    out: Annotated[
+        Path | None, typer.Option(help="Draw the average similarities of the first 16 sentences: .svg or .png.")
+    ] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Judge only the first so many lists of each.")] = None,
+    device: options.Device = None,
+) -> None:
+    """Judge ranking lists: how far each is in descending order of similarity to its first sentence.
+
+    Several sets of lists stand side by side.
+    """
+    from nearer.construct.inspect_lists import inspect_lists
+    from nearer.construct.inspect_tables import lists_table, measures_table, save_heat_maps
+    from nearer.construct.list_files import read_lists
+
+    if out is not None:
+        _check_figure(out)
+    files = [read_lists(source) for source in sources]
+    for file in files:
+        if file.report is not None:
+            show_report(file.report)
+        if file.unfinished:
+            say(f"{file.name}: is not finished; these are its {len(file.lists):,} lists so far")
+    encoder = _encoder(model, pooling, device, max_length)
+    found = [inspect_lists(file.name, file.lists[:limit], encoder, progress=True) for file in files]
+    if show:
+        show_table(lists_table(found, show))
+    show_table(measures_table(found))
+    say(f"similarity: cosine by {model}, {encoder.settings.pooling} pooling")
+    for one in found:
+        if one.undefined:
+            say(f"{one.name}: {one.undefined:,} lists have no order (two sentences, or all alike); tau is of the rest")
+    if out is not None:
+        say(f"{save_heat_maps(found, out)}: average similarities of the first sentences")
+
+
+def _source(
+    corpus: str | None,
+    starts: str | None,
+    reading_options: dict[str, Any],
+    model: str,
+    pooling: str | None,
+    clusters: int,
+    per_cluster: int,
+    seed: int,
+    device: str | None,
+) -> ClusteredStarts | GivenStarts:
+    from nearer.construct.starts import ClusteredStarts, GivenStarts
+    from nearer.teachers import VectorStore
+    from nearer.teachers.teacher import teacher_precision
+    from nearer.text import read_sentences
+
+    if (corpus is None) == (starts is None):
+        raise SettingError("--corpus FILE (start sentences by k-means) or --starts FILE (as they are): one is needed.")
+    if corpus is None:
+        given = GivenStarts(read_sentences(str(starts), **reading_options))
+        given.identity()  # a wrong path should not cost the loading of a model
+        return given
+    reading = read_sentences(corpus, **reading_options)
+    reading.fingerprint()
+    encoder = _encoder(model, pooling, device)
+    store = VectorStore(encoder, precision=teacher_precision(encoder.device))
+    return ClusteredStarts(reading, store, clusters, per_cluster, seed)
+
+
+def _encoder(model: str, pooling: str | None, device: str | None, max_length: int | None = None) -> Encoder:
+    from nearer.encoder import Encoder
+
+    if pooling is None and model == DEFAULT_MODEL:
+        pooling = "mean"  # which it does best with untrained
+    return Encoder.load(model, pooling=pooling, device=device, max_length=max_length)
+
+
+def _workforce(
+    engine: EngineName, make_engine: Callable[[], Engine], workers: int | None, batch: int, device: str | None
+) -> Workforce:
+    from nearer.construct.lists import InProcess
+
+    if engine is EngineName.process:
+        return InProcess(make_engine)
+    from nearer.construct.ray_lists import OverRay
+
+    gpus = 0.0 if device is not None and device.startswith("cpu") else None
+    return OverRay(make_engine, workers=2 if workers is None else workers, batch=batch, gpus=gpus)
+
+
+def _tell(result: ListsResult, steps: int) -> None:
+    say(f"{result.data}: {result.lists:,} lists, {result.sentences:,} sentences")
+    if result.cut:
+        say(f"  {result.cut:,} of them shorter than {steps + 1} sentences, cut where they broke a rule")
+    for reason, count in result.rejected.most_common():
+        say(f"  {count:,} rejected: {reason}")
+    if result.short:
+        say(f"  {result.short:,} clusters have fewer sentences than were asked for; all of theirs were taken")
+    begun = result.lists + result.rejected.total()
+    if begun < result.starts:
+        say(f"  {result.starts - begun:,} of {result.starts:,} start sentences are left; without --limit it goes on")
+    if result.built:
+        say(f"  in this run: {result.built:,} lists, {result.pace}")
+
+
+def _check_figure(out: Path) -> None:
+    from nearer.analysis.figures import FORMATS
+    from nearer.extras import require
+
+    require("matplotlib", "plots", "--out: drawing a figure")
+    if out.suffix.lower().lstrip(".") not in FORMATS:
+        raise SettingError(f"--out: {out} is neither .svg nor .png.")
+    if not out.parent.is_dir():
+        raise InputError(f"{out}: the folder {out.parent} does not exist.")

@@ -1,0 +1,142 @@
+"""Keys and values of contexts of unequal length that are decoded together.
+
+All rows write their next token at the same column, so a step is one copy a layer. A row's context ends in front of that
+column and begins where its length says; positions are in the keys already, so it does not matter in which columns they
+stand:
+
+    row 0    . . . . i i i s s s t t t t |        i: instruction, s: sentence, t: generated, |: the column
+    row 1    . . i i i s s s s s s s t t |        .: left over from earlier rows, not seen
+    row 2    . . . . . . . i i i s s s s |        (just placed)
+
+When the column reaches the end of the buffer, what is in use moves to its beginning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+from transformers import DynamicCache
+
+from nearer.construct.engines.attention import additive
+
+ALIGNED = 8  # columns in view are a multiple of it, which the GPU's attention wants of a mask
+Ids = npt.NDArray[np.int64]
+
+
+class LayerShape(NamedTuple):
+    heads: int
+    key_width: int
+    value_width: int
+
+
+class Rows(DynamicCache):
+    """The running contexts, as transformers' models take them. Rows in use are always the first `count`."""
+
+    def __init__(self, shapes: Sequence[LayerShape], dtype: torch.dtype, device: torch.device) -> None:
+        super().__init__()
+        self._dtype, self._device = dtype, device
+        # each (rows, columns, heads, width)
+        self._keys = [torch.zeros(0, 0, s.heads, s.key_width, dtype=dtype, device=device) for s in shapes]
+        self._values = [torch.zeros(0, 0, s.heads, s.value_width, dtype=dtype, device=device) for s in shapes]
+        self._begins = np.zeros(0, dtype=np.int64)  # the first column of each row's context
+        self.count = 0
+        self.column = 0  # where the next token of all rows goes
+        self._begins_changed()
+
+    def place(self, rows: Sequence[int], contexts: Sequence[Ids], source: tuple[list[Tensor], list[Tensor]]) -> None:
+        """Put contexts into rows. contexts: for each, the places of its tokens in `source`, layers of (tokens, …)."""
+        if not rows:
+            return
+        lengths = np.array([len(context) for context in contexts])
+        self._make_room(max(self.count, *(row + 1 for row in rows)), int(lengths.max()))
+        self._begins[list(rows)] = self.column - lengths
+        self.count = max(self.count, max(rows) + 1)
+        self._begins_changed()
+        to_rows = np.repeat(np.array(rows), lengths)
+        to_columns = np.concatenate([np.arange(self.column - length, self.column) for length in lengths])
+        where = torch.from_numpy(np.stack([np.concatenate(contexts), to_rows, to_columns])).to(self._device)
+        for own, other in zip([*self._keys, *self._values], [*source[0], *source[1]], strict=True):
+            own[where[1], where[2]] = other[where[0]]
+
+    def drop(self, rows: Sequence[int]) -> dict[int, int]:
+        """Free rows; the last ones move into the gaps. Returns the moves: from which row to which."""
+        gone = set(rows)
+        left = self.count - len(gone)
+        gaps = [row for row in sorted(gone) if row < left]
+        moved = [row for row in range(left, self.count) if row not in gone]
+        if gaps:
+            first, there = self._first(), torch.tensor([gaps, moved], device=self._device)
+            for own in (*self._keys, *self._values):
+                own[there[0], first : self.column] = own[there[1], first : self.column]
+            self._begins[gaps] = self._begins[moved]
+        self.count = left
+        self._begins_changed()
+        return dict(zip(moved, gaps, strict=True))
+
+    def positions(self, window: int) -> Tensor:
+        """(rows, 1). Rows that have ended but still run may be past the window, whose last position they get."""
+        return (self.column - self._begins_there[: self.count, None]).clamp(max=window - 1)
+
+    def mask(self) -> Tensor:
+        """(rows, 1, 1, columns in view), added to the scores of the new tokens."""
+        columns = torch.arange(self._first(), self.column + 1, device=self._device)
+        return additive(columns >= self._begins_there[: self.count, None], self._dtype)[:, None, None]
+
+    def advance(self) -> None:
+        """To be called after each step."""
+        self.column += 1
+        if self.column == self._columns:
+            self._make_room(self.count, 0)
+
+    def update(
+        self, key_states: Tensor, value_states: Tensor, layer_idx: int, *args: Any, **kwargs: Any
+    ) -> tuple[Tensor, Tensor]:
+        keys, values = self._keys[layer_idx], self._values[layer_idx]
+        keys[: self.count, self.column] = key_states[:, :, 0]
+        values[: self.count, self.column] = value_states[:, :, 0]
+        seen = slice(self._first(), self.column + 1)
+        return keys[: self.count, seen].transpose(1, 2), values[: self.count, seen].transpose(1, 2)
+
+    def get_seq_length(self, layer_idx: int = 0) -> int:
+        return self.column - self._first()
+
+    def get_mask_sizes(self, query_length: Any, layer_idx: int = 0) -> tuple[int, int]:
+        return self.get_seq_length() + 1, 0
+
+    @property
+    def _columns(self) -> int:
+        return self._keys[0].shape[1]
+
+    def _first(self) -> int:
+        """The first column in view."""
+        return max(0, self._oldest - (self._oldest - self.column - 1) % ALIGNED)
+
+    def _begins_changed(self) -> None:
+        self._begins_there = torch.from_numpy(self._begins).to(self._device)
+        self._oldest = int(self._begins[: self.count].min()) if self.count else self.column
+
+    def _make_room(self, rows: int, before: int) -> None:
+        """Room for `rows` rows, for `before` tokens in front of the column, and for at least one token behind."""
+        if rows <= len(self._begins) and before + ALIGNED <= self.column < self._columns:
+            return
+        first, column = self._first(), self.column
+        used = column - first
+        to = -(-max(used, before + ALIGNED) // ALIGNED) * ALIGNED  # the column's new place
+        rows, columns = max(rows, len(self._begins)), self._columns
+        if columns < 2 * to:
+            columns = 3 * to  # so that what is moved each time was written in at least as many steps
+        for tensors in (self._keys, self._values):
+            for layer, old in enumerate(tensors):
+                kept = old[: self.count, first:column].clone()
+                if (rows, columns) != old.shape[:2]:
+                    # zeros: what is not seen has no weight, but no weight times NaN would be NaN
+                    tensors[layer] = old.new_zeros(rows, columns, *old.shape[2:])
+                tensors[layer][: self.count, to - used : to] = kept
+        self._begins = np.pad(self._begins + (to - column), (0, rows - len(self._begins)))
+        self.column = to
+        self._begins_changed()

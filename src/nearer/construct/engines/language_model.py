@@ -1,0 +1,165 @@
+"""A causal language model of transformers, loaded and found fit for decoding many contexts together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nearer.construct.engines import attention
+from nearer.construct.engines.answers import TokenTexts
+from nearer.construct.engines.key_values import LayerShape, Rows
+from nearer.construct.engines.prompts import Prompts
+from nearer.errors import ModelError, SettingError, first_line
+from nearer.extras import require
+
+PRECISIONS = {"float32": torch.float32, "bf16": torch.bfloat16, "float64": torch.float64}
+PROBE = 12  # tokens of the trial
+
+
+@dataclass(frozen=True)
+class LanguageModel:
+    """name: for messages; shapes: of the layers' keys and values; window: tokens of the longest context."""
+
+    name: str
+    model: Any
+    tokenizer: Any
+    shapes: list[LayerShape]
+    window: int
+    ends: frozenset[int]
+    precision: str
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return PRECISIONS[self.precision]
+
+    @property
+    def device(self) -> torch.device:
+        device: torch.device = self.model.device
+        return device
+
+    def token_texts(self) -> TokenTexts:
+        size = self.model.get_output_embeddings().weight.shape[0]
+        known = len(self.tokenizer)
+        texts = self.tokenizer.batch_decode([[token] for token in range(min(size, known))], skip_special_tokens=True)
+        return TokenTexts([*texts, *[""] * (size - len(texts))], self.ends)  # vocabularies are padded at times
+
+
+def load_language_model(path: Path, device: torch.device, precision: str | None) -> LanguageModel:
+    """precision: float32, bf16 or float64; None: float32 on the CPU, bf16 elsewhere."""
+    precision = precision or ("float32" if device.type == "cpu" else "bf16")
+    if precision not in PRECISIONS:
+        raise SettingError(f"precision: {precision!r} is not one of {', '.join(PRECISIONS)}.")
+    model, tokenizer = _loaded(path, PRECISIONS[precision])
+    model = model.to(device).eval()
+    shapes = fit_for_rows(model, str(path))
+    return LanguageModel(str(path), model, tokenizer, shapes, _window(model), _ends(model, tokenizer), precision)
+
+
+def _loaded(path: Path, dtype: torch.dtype) -> tuple[Any, Any]:
+    import transformers
+    from transformers.utils import logging
+
+    unpacked: dict[str, Any] = {}
+    source: dict[str, Any] = {"pretrained_model_name_or_path": str(path)}
+    if path.is_file():
+        for package in ("gguf", "accelerate"):
+            require(package, "llm", f"{path}: reading a GGUF file")
+        source = {"pretrained_model_name_or_path": str(path.parent), "gguf_file": path.name}
+        if hasattr(transformers, "GgufConfig"):  # newer ones would leave it packed where they have kernels for that
+            unpacked = {"quantization_config": transformers.GgufConfig(dequantize=True)}
+    progress: Any = logging
+    bars = progress.is_progress_bar_enabled()
+    progress.disable_progress_bar()
+    try:
+        model = transformers.AutoModelForCausalLM.from_pretrained(**source, **unpacked, dtype=dtype)
+        return model, transformers.AutoTokenizer.from_pretrained(**source)
+    except Exception as error:  # whatever transformers, safetensors, tokenizers and gguf raise
+        raise ModelError(f"{path}: is no causal language model that can be loaded ({first_line(error)}).") from error
+    finally:
+        if bars:
+            progress.enable_progress_bar()
+
+
+@torch.inference_mode()
+def fit_for_rows(model: Any, name: str) -> list[LayerShape]:
+    """Try whether `Rows` gives what the model gives by itself, and set the attention with which it does.
+
+    A model that keeps something else than keys and values, or takes its positions from elsewhere, would be decoded
+    wrongly without a word.
+    """
+    tokens = torch.arange(1, PROBE + 1, device=model.device) % model.get_input_embeddings().weight.shape[0]
+    expected = model(input_ids=tokens[None]).logits[0, -1].double()
+    own = model.config._attn_implementation
+    attention.register()
+    reasons = []
+    for implementation in (attention.NAME, own):
+        try:
+            model.set_attn_implementation(implementation)
+            shapes = _layer_shapes(model, tokens)
+            error = _relative_error(_by_rows(model, shapes, tokens.tolist()).double(), expected)
+        except Exception as problem:  # models are other people's code
+            reasons.append(first_line(problem))
+            continue
+        if error < (0.1 if model.dtype == torch.bfloat16 else 1e-3):
+            return shapes
+        reasons.append(f"its scores differ by {error:.0%}")
+    raise ModelError(f"{name}: its contexts cannot be decoded side by side ({'; '.join(dict.fromkeys(reasons))}).")
+
+
+def _layer_shapes(model: Any, tokens: Tensor) -> list[LayerShape]:
+    layers = model(input_ids=tokens[None], use_cache=True).past_key_values.layers
+    return [LayerShape(layer.keys.shape[1], layer.keys.shape[-1], layer.values.shape[-1]) for layer in layers]
+
+
+def _by_rows(model: Any, shapes: list[LayerShape], tokens: list[int]) -> Tensor:
+    """The last token's logits, with the others' keys and values kept, in two rows of different length."""
+    prompts = Prompts(model.base_model, shapes, model.dtype, model.device, room=64, chunk=64)
+    rows = Rows(shapes, model.dtype, model.device)
+    contexts = [tuple(tokens[:-2]), tuple(tokens[:3])]
+    prompts.compute(contexts)
+    rows.place([0, 1], [prompts.tokens(context) for context in contexts], prompts.layers)
+    logits = None
+    for pair in ([tokens[-2], tokens[3]], [tokens[-1], tokens[4]]):
+        logits = next_logits(model, rows, torch.tensor(pair, device=model.device), len(tokens))
+    assert logits is not None
+    return logits[0]
+
+
+def next_logits(model: Any, rows: Rows, tokens: Tensor, window: int) -> Tensor:
+    """(rows, vocabulary): each row's token is added to its context."""
+    out = model(
+        input_ids=tokens[:, None],
+        position_ids=rows.positions(window),
+        attention_mask=rows.mask(),
+        past_key_values=rows,
+        use_cache=True,
+    )
+    rows.advance()
+    logits: Tensor = out.logits[:, -1]
+    return logits
+
+
+def _relative_error(found: Tensor, expected: Tensor) -> float:
+    expected = expected - expected.mean()
+    return float((found - found.mean() - expected).norm() / expected.norm().clamp_min(1e-12))
+
+
+def _window(model: Any) -> int:
+    """The longest context. Layers that look back less far see all of it up to there: no row may be longer."""
+    config = model.config.get_text_config()
+    limits = [getattr(config, name, None) for name in ("max_position_embeddings", "n_positions")]
+    kinds = getattr(config, "layer_types", None)
+    if kinds is None or "sliding_attention" in kinds:
+        limits.append(getattr(config, "sliding_window", None))
+    return min((limit for limit in limits if limit), default=4096)
+
+
+def _ends(model: Any, tokenizer: Any) -> frozenset[int]:
+    """All tokens by which it may end, whoever names them."""
+    named = [model.generation_config.eos_token_id, model.config.get_text_config().eos_token_id, tokenizer.eos_token_id]
+    flat = [token for names in named for token in (names if isinstance(names, list | tuple) else [names])]
+    return frozenset(int(token) for token in flat if token is not None)

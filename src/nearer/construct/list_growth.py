@@ -1,0 +1,182 @@
+"""Ranking lists sentence by sentence, many at once over one engine: who is asked what, and when a list has ended.
+
+The directional method (§3.1): x(1) follows from x(0) alone; x(i) is asked for with the instruction around x(i−1), away
+from the same instruction around x(i−2) (Eq. 3, 4). Step by step (Eq. 2) is the same without a direction; single-step
+asks for the whole list at once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from nearer.construct import list_rules
+from nearer.construct.list_rules import RULES, Rules, cleaned, fault_of, without_repeated_end
+from nearer.construct.parse_numbered import parse_numbered
+from nearer.construct.requests import Engine, Generated, Request
+from nearer.construct.starts import Start
+from nearer.construct.templates import METHODS, Method, Template
+from nearer.errors import SettingError
+
+
+@dataclass(frozen=True)
+class ListSettings:
+    """steps: sentences to generate behind the first. minimum_steps: a list that breaks a rule later than that is kept
+    up to there. first_line: of an answer with several lines the first is the sentence, instead of breaking a rule."""
+
+    method: Method
+    template: Template
+    steps: int
+    minimum_steps: int
+    guidance: float
+    rules: Rules = "paper"
+    first_line: bool = False
+
+    def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            raise SettingError(f"method: {self.method!r} is not one of {', '.join(METHODS)}.")
+        if self.rules not in RULES:
+            raise SettingError(f"rules: {self.rules!r} is not one of {', '.join(RULES)}.")
+        if self.steps < 1:
+            raise SettingError(f"steps: {self.steps} is below 1.")
+        if not 1 <= self.minimum_steps <= self.steps:
+            raise SettingError(f"minimum_steps: {self.minimum_steps} is not within 1 and steps ({self.steps}).")
+        if not (math.isfinite(self.guidance) and self.guidance >= 0):
+            raise SettingError(f"guidance: {self.guidance} must be a finite number, not below 0.")
+        if self.first_line and self.method == "single-step":
+            raise SettingError("first_line: a whole list in one answer has many lines; leave it out.")
+        if self.guidance and self.method != "directional":
+            raise SettingError(f"guidance: the {self.method} method has none; leave it out, or 0.")
+
+
+@dataclass(frozen=True)
+class GrownList:
+    """A list that has ended. rejected: the rule it broke, None if it can be used; answer: the model's last words."""
+
+    number: int
+    sentences: list[str]
+    rejected: str | None
+    answer: str
+    tokens: int
+
+
+def grow_lists(
+    engine: Engine,
+    starts: Iterable[Start],
+    settings: ListSettings,
+    *,
+    heard: Callable[[Generated], None] | None = None,
+) -> Iterator[GrownList]:
+    """Each list as it ends, in no order. heard: told of each answer."""
+    growing = _WholeLists(settings) if settings.method == "single-step" else _SentenceBySentence(settings)
+    waiting: deque[Request] = deque()
+    for start in starts:
+        fault = fault_of(start.sentence, ())
+        if fault is None:
+            waiting.append(growing.begin(start))
+        else:
+            yield GrownList(start.number, [start.sentence], fault, "", 0)
+    tokens: Counter[int] = Counter()
+    answers: Any = engine.answer(waiting)
+    with closing(answers):
+        for answer in answers:
+            tokens[answer.request.number] += answer.tokens
+            if heard is not None:
+                heard(answer)
+            then = growing.take(answer)
+            if isinstance(then, Request):
+                # to the front: a list that was begun is ended before another begins, so that little is open at a time
+                waiting.appendleft(then)
+            else:
+                number, sentences, fault = then
+                count = tokens.pop(number)
+                yield GrownList(number, sentences, _verdict(sentences, fault, settings), answer.text, count)
+
+
+Ended = tuple[int, list[str], str | None]  # number, sentences, the first rule that was broken
+
+
+class _Growing(Protocol):
+    def begin(self, start: Start) -> Request: ...
+
+    def take(self, answer: Generated) -> Request | Ended: ...
+
+
+class _SentenceBySentence(_Growing):
+    def __init__(self, settings: ListSettings) -> None:
+        self.settings = settings
+        self.lists: dict[int, list[str]] = {}
+
+    def begin(self, start: Start) -> Request:
+        self.lists[start.number] = [start.sentence]
+        return self._next(start.number)
+
+    def take(self, answer: Generated) -> Request | Ended:
+        number = answer.request.number
+        sentences = self.lists[number]
+        sentence = cleaned(answer.text)
+        fault = _fault_of_ending(answer) or fault_of(sentence, sentences)
+        if fault is None and self.settings.first_line and sentence.endswith(":"):
+            fault = list_rules.ANNOUNCED
+        if fault is None:
+            sentences.append(sentence)
+            if len(sentences) <= self.settings.steps:
+                return self._next(number)
+        del self.lists[number]
+        return _ended(number, sentences, fault, self.settings)
+
+    def _next(self, number: int) -> Request:
+        sentences, guidance = self.lists[number], self.settings.guidance
+        prompt = self.settings.template.prompt
+        away_from = None
+        if len(sentences) == 1 or not guidance:  # λ = 0 for the first one
+            guidance = 0.0
+        else:
+            away_from = prompt(sentences[-2])
+        one_line = self.settings.first_line
+        return Request(number, len(sentences), prompt(sentences[-1]), away_from, guidance, one_line=one_line)
+
+
+class _WholeLists(_Growing):
+    def __init__(self, settings: ListSettings) -> None:
+        self.settings = settings
+        self.starts: dict[int, str] = {}
+
+    def begin(self, start: Start) -> Request:
+        self.starts[start.number] = start.sentence
+        return Request(start.number, 1, self.settings.template.prompt(start.sentence), one_line=False)
+
+    def take(self, answer: Generated) -> Ended:
+        number, steps = answer.request.number, self.settings.steps
+        sentences = [self.starts.pop(number)]
+        ending = _fault_of_ending(answer)
+        found = parse_numbered(answer.text)
+        if ending is not None and len(found) <= steps:
+            found = found[:-1]  # the last one was cut off
+        for sentence in map(cleaned, found[:steps]):
+            if fault := fault_of(sentence, sentences):
+                return _ended(number, sentences, fault, self.settings)
+            sentences.append(sentence)
+        fault = None if len(sentences) > steps else ending or (list_rules.INCOMPLETE if found else list_rules.EMPTY)
+        return _ended(number, sentences, fault, self.settings)
+
+
+def _fault_of_ending(answer: Generated) -> str | None:
+    return {"model": None, "limit": list_rules.CUT_OFF, "no room": list_rules.NO_ROOM}[answer.ended]
+
+
+def _ended(number: int, sentences: list[str], fault: str | None, settings: ListSettings) -> Ended:
+    if settings.rules == "released":
+        kept = without_repeated_end(sentences)
+        if len(kept) < len(sentences):
+            return number, kept, fault or list_rules.REPEATED_END
+    return number, sentences, fault
+
+
+def _verdict(sentences: list[str], fault: str | None, settings: ListSettings) -> str | None:
+    """A broken rule rejects a list, unless what came before is long enough."""
+    return fault if len(sentences) - 1 < settings.minimum_steps else None
