@@ -79,7 +79,8 @@ def _pool_one(name: str, last: Tensor, layers: Sequence[Tensor] | None, mask: Te
 
 
 def _token_at(states: Tensor, position: Tensor) -> Tensor:
-    return states[torch.arange(len(states), device=states.device), position]
+    rows = torch.arange(states.shape[0], device=states.device)  # not len(), which tracing would fix
+    return states[rows, position]
 
 
 def _weighted_mean(states: Tensor, weights: Tensor) -> Tensor:

@@ -1,0 +1,140 @@
+"""Commands that hand a model on: export onnx, export folder, export push."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nearer.cli import options
+from nearer.cli.output import say
+
+app = typer.Typer(no_args_is_help=True, help="Hand a trained model on: ONNX, a folder with a model card, the hub.")
+
+Named = Annotated[
+    str, typer.Argument(metavar="MODEL", help="The folder of a run or a model, the bundled 'wiki-mini', or a hub name.")
+]
+Out = Annotated[Path, typer.Option(help="The new folder; it must not exist yet.")]
+
+
+@app.command("onnx")
+def onnx(
+    model: Named,
+    out: Out,
+    int8: Annotated[
+        bool, typer.Option("--int8", help="8-bit integers for the matrices; their cost is measured.")
+    ] = False,
+    data: Annotated[
+        Path | None,
+        typer.Option(help="Folder of the STS sets: measure int8 on STS-B. Default: the bundled 'everyday'."),
+    ] = None,
+    pooling: options.Pooling = None,
+    max_length: options.MaxLength = None,
+    text_normalisation: options.Normalisation = None,
+    pooler_as_head: options.PoolerAsHead = False,
+    trust_remote_code: options.RemoteCode = False,
+) -> None:
+    """Write the whole encoder as one ONNX graph with its tokenizer, and compare it with the encoder."""
+    from nearer.errors import SettingError
+    from nearer.export import export_onnx, load_source
+    from nearer.export.whole_folder import check_free
+    from nearer.extras import require
+    from nearer.teachers import RankEncoder
+
+    for package in ("onnx", "onnxscript", "onnxruntime"):  # before anything is loaded
+        require(package, "onnx", "ONNX export")
+    check_free(out)
+    if data is not None and not int8:
+        raise SettingError("--data: is for measuring what --int8 costs; give both or neither.")
+    source = load_source(
+        model,
+        pooling=pooling,
+        max_length=max_length,
+        text_normalisation=text_normalisation,
+        pooler_as_head=pooler_as_head,
+        trust_remote_code=trust_remote_code,
+    )
+    if isinstance(source.model, RankEncoder):
+        say(
+            "a RankEncoder: its encoder is exported; the rank vectors are not in it, and similarity is the cosine alone"
+        )
+    made = export_onnx(source.encoder, out, int8=int8, data=data)
+    print(f"{out}: {made.megabytes:.1f} MB; {made}{' (before int8)' if int8 else ''}")
+    if made.int8 is not None:
+        print(made.int8)
+        if data is None:
+            say("measured on the bundled task 'everyday'; for STS-B name the folder of the STS sets (--data DIR)")
+
+
+@app.command("folder")
+def folder(
+    model: Named,
+    out: Out,
+    name: Annotated[
+        str | None,
+        typer.Option(help="What the card calls it, such as owner/name on the hub. Default: the folder's name."),
+    ] = None,
+    language: Annotated[str | None, typer.Option(help="Codes of its languages: en, or en,de.")] = None,
+    license: Annotated[str | None, typer.Option(help="apache-2.0, mit, cc-by-sa-4.0 … Default: not stated.")] = None,
+    scores: Annotated[
+        Path | None, typer.Option(help="What `nearer evaluate --json` wrote. Default: the run's own scores.")
+    ] = None,
+    pooling: options.Pooling = None,
+    max_length: options.MaxLength = None,
+    text_normalisation: options.Normalisation = None,
+    pooler_as_head: options.PoolerAsHead = False,
+    trust_remote_code: options.RemoteCode = False,
+) -> None:
+    """Write a sentence-transformers folder with a filled-in model card."""
+    from nearer.export import export_folder, load_source
+    from nearer.export.card import Told
+    from nearer.export.whole_folder import check_free
+
+    check_free(out)
+    languages = [code.strip() for code in (language or "").split(",") if code.strip()]
+    Told(name or out.name, tuple(languages), license)  # what is wrong with them, before a model is loaded
+    source = load_source(
+        model,
+        pooling=pooling,
+        max_length=max_length,
+        text_normalisation=text_normalisation,
+        pooler_as_head=pooler_as_head,
+        trust_remote_code=trust_remote_code,
+    )
+    export_folder(source, out, name=name, languages=languages, licence=license, scores=scores)
+    print(f"{out}: a sentence-transformers folder; its card: {out / 'README.md'}")
+    if license is None:
+        say("no licence is stated; --license NAME states one")
+
+
+@app.command("push")
+def push(
+    model: Annotated[
+        Path,
+        typer.Argument(metavar="MODEL", help="A folder that `nearer export folder` or `nearer export onnx` wrote."),
+    ],
+    repository: Annotated[str, typer.Argument(metavar="REPO", help="Where to on the hub: owner/name.")],
+    private: Annotated[bool, typer.Option("--private", help="If the repository is new, only you can see it.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Upload an exported folder to the Hugging Face hub. Shows what goes there, and asks first."""
+    from nearer.export import prepare_upload
+    from nearer.export import push as upload
+
+    prepared = prepare_upload(model, repository)
+    say(str(prepared))
+    if not prepared.has_card:
+        say("there is no model card (README.md) among them; `nearer export folder` writes one")
+    seen = "only you can see it" if private else "everybody can see it"
+    if not yes and not _agreed(f"Upload these to {repository} (where it is new, {seen})?"):
+        say("nothing was uploaded")
+        raise typer.Exit(1)
+    print(upload(prepared, private=private))
+
+
+def _agreed(question: str) -> bool:
+    """Asked on standard error, so that standard output has the address alone. Nobody there to answer is a no."""
+    print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")

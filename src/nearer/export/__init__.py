@@ -1,0 +1,19 @@
+"""A trained encoder in other people's hands: ONNX, a folder with a model card, the hub."""
+
+from nearer.export.folder import export_folder
+from nearer.export.onnx import OnnxExport, export_onnx
+from nearer.export.onnx_encoder import OnnxEncoder
+from nearer.export.push import HubError, prepare_upload, push
+from nearer.export.source import Source, load_source
+
+__all__ = [
+    "HubError",
+    "OnnxEncoder",
+    "OnnxExport",
+    "Source",
+    "export_folder",
+    "export_onnx",
+    "load_source",
+    "prepare_upload",
+    "push",
+]

@@ -1,0 +1,152 @@
+"""An exported encoder under onnxruntime, with the calls of `Encoder` that evaluation, analysis and ranking use.
+
+Its folder:
+
+    model.onnx          the graph (see graph.py), with model.onnx.data beside it for models above 2 GB
+    nearer_onnx.json    what a caller must know besides: maximum length, text normalisation, pooling, prompts
+    tokenizer.json …    the tokenizer
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, overload
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from nearer.encoder.backbone import load_tokenizer
+from nearer.encoder.batching import Tokenised, check_batches, cut, longest_first
+from nearer.encoder.encoder import Ranked, Vectors, compare, rank_by, unit_rows
+from nearer.encoder.encoding import TOKENS_ON_CPU, check_sentences, once_each
+from nearer.encoder.layout import read_json
+from nearer.encoder.settings import EncoderSettings
+from nearer.errors import ModelError, SettingError, first_line
+from nearer.extras import require
+from nearer.progress import progress_bar
+from nearer.text.normalise import normalisation
+from nearer.text.tokenise import tokenise
+
+GRAPH_FILE, FACTS_FILE = "model.onnx", "nearer_onnx.json"
+FORMAT = 1
+PROVIDERS = ("CPUExecutionProvider",)
+
+
+class OnnxEncoder:
+    """Loads a folder that `nearer export onnx` wrote; `nearer.evaluate` takes it as it takes any model."""
+
+    scoring: ClassVar[str] = "cosine"
+    device: ClassVar[torch.device] = torch.device("cpu")
+
+    def __init__(self, folder: str | Path, *, providers: Sequence[str] = PROVIDERS) -> None:
+        """providers: of onnxruntime, in the order in which they are tried."""
+        runtime = require("onnxruntime", "onnx", "an ONNX model")
+        place = Path(folder)
+        if not (place / FACTS_FILE).exists():
+            raise ModelError(f"{folder}: is no ONNX export (no {FACTS_FILE}); `nearer export onnx` writes one.")
+        facts = read_json(place / FACTS_FILE)
+        try:
+            if facts["format"] != FORMAT:
+                raise ModelError(f"{folder}: has format {facts['format']!r}, this version reads {FORMAT}.")
+            self.settings = EncoderSettings(**facts["settings"])
+            self.inputs = [str(name) for name in facts["inputs"]]
+            self.padding_id, self.dimension = int(facts["padding_id"]), int(facts["dimension"])
+            self.prompt_tokens = {str(name): int(count) for name, count in facts["prompt_tokens"].items()}
+            self.precision = str(facts["precision"])
+            self.head = "in the graph" if facts["head"] else None
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ModelError(f"{place / FACTS_FILE}: cannot be used ({first_line(error)}); export it anew.") from None
+        self.name = str(folder)
+        self.tokenizer = load_tokenizer(place)
+        options: Any = runtime.SessionOptions()
+        options.intra_op_num_threads = torch.get_num_threads()  # which heeds what the user says of threads
+        options.log_severity_level = 3
+        try:
+            self.session: Any = runtime.InferenceSession(str(place / GRAPH_FILE), options, providers=list(providers))
+        except Exception as error:  # onnxruntime's errors have no common ancestor
+            raise ModelError(f"{place / GRAPH_FILE}: onnxruntime cannot load it ({first_line(error)}).") from None
+
+    def encode(
+        self,
+        sentences: str | Iterable[str],
+        *,
+        batch_tokens: int | None = None,
+        batch_size: int | None = None,
+        normalize: bool | None = None,
+        progress: bool = False,
+        prompt_name: str | None = None,
+    ) -> Vectors:
+        """Vectors of sentences, float32: (dimension,) for one string, (sentences, dimension) for several.
+
+        The options are those of `Encoder.encode`; a graph that gives vectors of length 1 can give no others.
+        """
+        if isinstance(sentences, str):
+            one: Vectors = self.encode([sentences], normalize=normalize, prompt_name=prompt_name)[0]
+            return one
+        if normalize is False and self.settings.normalize:
+            raise SettingError(f"normalize: the graph of {self.name} gives vectors of length 1 only.")
+        check_batches(batch_tokens, batch_size)
+        listed = list(sentences)
+        check_sentences(listed)
+        unique, inverse = once_each(listed)
+        tokens = self._tokens(unique, prompt_name)
+        order = longest_first(tokens.lengths)
+        vectors = np.empty((len(unique), self.dimension), dtype=np.float32)
+        done = 0
+        with progress_bar("encoding", len(unique), "sentences", shown=progress) as advance:
+            for count in cut(tokens.lengths[order], batch_tokens or TOKENS_ON_CPU, batch_size):
+                places = order[done : done + count]
+                vectors[places] = self._run(tokens, places)
+                done += count
+                advance(count)
+        found: Vectors = vectors if inverse is None else vectors[inverse]
+        return unit_rows(found) if normalize else found
+
+    def _tokens(self, sentences: Sequence[str], prompt_name: str | None) -> Tokenised:
+        prompt = self.settings.prompt(prompt_name)
+        normalise = normalisation(self.settings.text_normalisation)
+        texts = [prompt + normalise(sentence) for sentence in sentences]
+        left_out = self.prompt_tokens.get(prompt_name or self.settings.default_prompt or "", 0)
+        return Tokenised.of(tokenise(self.tokenizer, texts, self.settings.max_length), left_out)
+
+    def _run(self, tokens: Tokenised, places: NDArray[np.int64]) -> Vectors:
+        lengths, starts = tokens.lengths[places], tokens.starts[places]
+        columns = np.arange(lengths.max())
+        mask = columns < lengths[:, None]  # (batch, length)
+        ids = np.full(mask.shape, self.padding_id, dtype=np.int64)
+        ids[mask] = tokens.ids[(starts[:, None] + columns)[mask]]
+        given = {
+            "input_ids": ids,
+            "attention_mask": mask.astype(np.int64),
+            "token_type_ids": np.zeros_like(ids),
+            "pooled_mask": (mask & (columns >= tokens.prompt_length)).astype(np.int64),
+        }
+        [vectors] = self.session.run(["sentence_embedding"], {name: given[name] for name in self.inputs})
+        found: Vectors = vectors
+        return found
+
+    @overload
+    def similarity(self, first: str, second: str) -> float: ...
+    @overload
+    def similarity(self, first: str | Sequence[str], second: str | Sequence[str]) -> float | Vectors: ...
+
+    def similarity(self, first: str | Sequence[str], second: str | Sequence[str]) -> float | Vectors:
+        """Cosines: one number for two sentences, else a matrix (first, second)."""
+        return compare(self.encode, self.score_matrix, first, second)
+
+    def pair_scores(self, first: Vectors, second: Vectors) -> NDArray[np.float64]:
+        """Cosine of each row of `first` with the same row of `second`."""
+        one, two = (unit_rows(side.astype(np.float64)) for side in (first, second))
+        cosines: NDArray[np.float64] = (one * two).sum(-1)
+        return cosines
+
+    def score_matrix(self, first: Vectors, second: Vectors) -> Vectors:
+        """Cosines of all rows of `first` with all rows of `second` (first, second)."""
+        cosines: Vectors = unit_rows(first) @ unit_rows(second).T
+        return cosines
+
+    def rank(self, query: str, candidates: Sequence[str], *, top: int | None = None) -> list[Ranked]:
+        """The candidates by falling similarity to the query; equal ones keep their order."""
+        return rank_by(self.similarity, query, candidates, top)

@@ -1,0 +1,96 @@
+"""A folder to the Hugging Face hub, when its owner asks for it. The token comes from the environment or the login."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nearer.encoder.layout import MODULES_FILE
+from nearer.errors import ModelError, NearerError, SettingError, first_line
+from nearer.export.folder import CARD
+from nearer.export.onnx_encoder import FACTS_FILE
+from nearer.report.run_folder import is_run
+
+LEFT_OUT = [".*", "**/.*", "*/__pycache__/*"]  # besides what the hub's client leaves out by itself
+REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")
+MEND = "set HF_TOKEN to a token that may write, or log in with: hf auth login"
+
+
+class HubError(NearerError, RuntimeError):
+    """The hub cannot be reached, or refuses."""
+
+
+@dataclass(frozen=True)
+class Upload:
+    """What would go where: files by their path in the folder, with their sizes."""
+
+    folder: Path
+    repository: str
+    files: dict[str, int]
+
+    @property
+    def has_card(self) -> bool:
+        return CARD in self.files
+
+    def __str__(self) -> str:
+        lines = [f"{size:>14,}  {path}" for path, size in self.files.items()]
+        return "\n".join([*lines, f"{sum(self.files.values()):>14,}  bytes in {len(self.files)} files"])
+
+
+def prepare_upload(folder: str | Path, repository: str) -> Upload:
+    """The files of a model's folder, as they would be uploaded."""
+    from huggingface_hub.utils import DEFAULT_IGNORE_PATTERNS, filter_repo_objects  # type: ignore[attr-defined]
+
+    if not REPOSITORY.fullmatch(repository):
+        raise SettingError(f"REPO: {repository!r} is not of the form owner/name.")
+    place = Path(folder).expanduser()
+    if not place.is_dir():
+        raise ModelError(f"{folder}: no such folder; a folder that `nearer export folder` or `onnx` wrote is needed.")
+    if is_run(place):
+        raise ModelError(f"{folder}: is a run; first write its model with: nearer export folder {folder} --out DIR")
+    if not (place / MODULES_FILE).exists() and not (place / FACTS_FILE).exists():
+        raise ModelError(f"{folder}: is not an exported model; first: nearer export folder {folder} --out DIR")
+    found = {path.relative_to(place).as_posix(): path.stat().st_size for path in place.rglob("*") if path.is_file()}
+    kept = filter_repo_objects(sorted(found), ignore_patterns=[*LEFT_OUT, *DEFAULT_IGNORE_PATTERNS])
+    return Upload(place, repository, {path: found[path] for path in kept})
+
+
+def push(upload: Upload, *, private: bool = False, endpoint: str | None = None) -> str:
+    """Upload; the address of what was written. A repository that is not there yet is made.
+
+    private: of a new repository; one that is there stays as it is. endpoint: another hub than the public one.
+    """
+    from huggingface_hub import HfApi, get_token
+
+    if get_token() is None:
+        raise HubError(f"{upload.repository}: no token for the hub; {MEND}.")
+    hub: Any = HfApi(endpoint=endpoint, library_name="nearer")
+    try:
+        hub.create_repo(upload.repository, private=private or None, repo_type="model", exist_ok=True)
+        written = hub.upload_folder(
+            repo_id=upload.repository,
+            folder_path=upload.folder,
+            repo_type="model",
+            commit_message="Model exported by nearer",
+            ignore_patterns=list(LEFT_OUT),
+        )
+    except Exception as error:  # the hub client's, the network's and the file system's errors alike
+        raise HubError(f"{upload.repository}: {_reason(error)}") from error
+    return str(written.commit_url)
+
+
+def _reason(error: Exception) -> str:
+    from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
+
+    if isinstance(error, OfflineModeIsEnabled):
+        return "the hub is not asked while HF_HUB_OFFLINE is set; unset it to upload."
+    if isinstance(error, HfHubHTTPError):
+        status = error.response.status_code
+        if status in (401, 403):
+            return f"the hub refuses ({status}): the token may not write there; {MEND}."
+        return f"the hub answers {status} ({first_line(error)})."
+    return (
+        f"cannot be uploaded ({type(error).__name__}: {first_line(error)}); what was uploaded is not lost, try again."
+    )

@@ -1,0 +1,48 @@
+"""From what was named to what is exported: a model, and the run that made it where that can be told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nearer.baselines.static_words import FACTS_FILE as STATIC_WORDS
+from nearer.encoder import Encoder
+from nearer.errors import ModelError
+from nearer.export.onnx_encoder import FACTS_FILE as ONNX
+from nearer.report.run_folder import MODEL, Run, is_run, read_run
+from nearer.report.subjects import MODEL_FILES
+from nearer.teachers import RankEncoder, load_model
+
+
+@dataclass(frozen=True)
+class Source:
+    """named: by the user; model: on the CPU; run: its run, None where nothing is known of one."""
+
+    named: str
+    model: Encoder | RankEncoder
+    run: Run | None
+
+    @property
+    def encoder(self) -> Encoder:
+        return self.model.encoder if isinstance(self.model, RankEncoder) else self.model
+
+
+def load_source(named: str | Path, **options: Any) -> Source:
+    """A model by folder or name, or the folder of a finished run. options: of `Encoder.load`."""
+    folder = Path(named).expanduser()
+    run = None
+    if folder.is_dir() and is_run(folder):
+        run = read_run(folder)
+        if not run.finished:
+            raise ModelError(f"{named}: the run is not finished; go on with: nearer train --resume {named}")
+        folder = folder / MODEL
+    elif folder.is_dir() and folder.name == MODEL and is_run(folder.resolve().parent):
+        run = read_run(folder.resolve().parent)
+    for file, what in ((STATIC_WORDS, "made of static words: there is no network"), (ONNX, "an ONNX export already")):
+        if (folder / file).exists():
+            raise ModelError(f"{named}: is {what}; name a model with a transformer in it.")
+    if folder.is_dir() and not any((folder / file).exists() for file in MODEL_FILES):
+        raise ModelError(f"{named}: is neither a run (no config.yaml) nor a model (no config.json or modules.json).")
+    model = load_model(folder if folder.is_dir() else named, device="cpu", **options)
+    return Source(str(named), model, run)
