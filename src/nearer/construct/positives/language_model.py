@@ -21,7 +21,7 @@ from nearer.errors import ModelError, first_line
 from nearer.extras import require
 from nearer.text.tokenise import tokenizer_fingerprint
 
-BATCH_TOKENS = 2048
+BATCH_TOKENS = {"cpu": 2048, "cuda": 65536}  # a GPU waits for launches until batches are large
 # What a model says about its own decoding and still holds without sampling. The rest (sampling, lengths for
 # summaries, a forced end that hides that there was none) is ours to say.
 KEPT_SETTINGS = (
@@ -117,7 +117,8 @@ class LanguageModel:
         order = longest_first(np.array([len(inputs[place]) for place in fitting], dtype=np.int64))
         places = [fitting[number] for number in order]
         start = 0
-        for size in cut(np.array([len(inputs[place]) for place in places], dtype=np.int64), BATCH_TOKENS // self.beams):
+        budget = BATCH_TOKENS.get(self.device.type, BATCH_TOKENS["cpu"]) // self.beams
+        for size in cut(np.array([len(inputs[place]) for place in places], dtype=np.int64), budget):
             batch = places[start : start + size]
             start += size
             limit = max(limits[place] for place in batch)
