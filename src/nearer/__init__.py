@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from nearer.errors import InputError, ModelError, NearerError, SettingError
     from nearer.evaluation import Results
     from nearer.evaluation.evaluate import evaluate
+    from nearer.search import Hit, SearchIndex
     from nearer.teachers import RankEncoder, load_model
     from nearer.text import (
         DebiasedSample,
@@ -40,6 +41,7 @@ _HOMES = {
     "nearer.encoder": ("Encoder", "EncoderSettings", "Ranked"),
     "nearer.errors": ("InputError", "ModelError", "NearerError", "SettingError"),
     "nearer.evaluation": ("Results", "evaluate"),
+    "nearer.search": ("Hit", "SearchIndex"),
     "nearer.teachers": ("RankEncoder", "load_model"),
     "nearer.training": ("TrainedModel", "resume", "train"),
     "nearer.training.sweep": ("sweep",),
@@ -61,6 +63,7 @@ __all__ = [
     "DebiasedSample",
     "Encoder",
     "EncoderSettings",
+    "Hit",
     "InputError",
     "ModelError",
     "NearerError",
@@ -69,6 +72,7 @@ __all__ = [
     "Ranked",
     "RankingList",
     "Results",
+    "SearchIndex",
     "SettingError",
     "TrainedModel",
     "Triplet",

@@ -1,0 +1,228 @@
+"""Building an index, and adding to one. Either ends with all of it done, or with what was there before.
+
+A build stands in `INDEX.partial` until it is whole. An addition is written behind the rows that are there, where nobody
+looks before the manifest says so. Both note after each window how far they are, and go on there when asked again.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections import deque
+from collections.abc import Iterator
+from contextlib import closing
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from nearer.encoder import Encoder
+from nearer.encoder.encoding import WINDOW_ON_GPU, BulkEncoding, at_inference
+from nearer.encoder.precision import check_precision
+from nearer.errors import InputError
+from nearer.progress import progress_bar
+from nearer.search.choosing import Wanted, choose_effort, choose_groups, choose_kind, trained_on_too_few
+from nearer.search.exact import Vectors, faiss
+from nearer.search.manifest import (
+    FORMAT,
+    Kind,
+    Manifest,
+    ModelFacts,
+    SourceFacts,
+    StructureFacts,
+    write_json,
+)
+from nearer.search.pending import PENDING, Pending, begun, told_how_to_go_on, written_by_us_alone
+from nearer.search.places import MANIFEST, partial_folder, put_in_place
+from nearer.search.rows import Extent, RowWriter, open_vectors
+from nearer.search.structure import Structure
+from nearer.text.chunks import chunks
+from nearer.text.reading import Reading
+from nearer.versions import library_versions
+
+# Sentences between two notes of how far it is: an interruption costs two such windows
+WINDOW_ON_CPU = 2048
+
+
+def build_index(
+    encoder: Encoder,
+    facts: ModelFacts,
+    reading: Reading[str],
+    fingerprint: str | None,
+    out: Path,
+    wanted: Wanted,
+    *,
+    progress: bool = False,
+    overwrite: bool = False,
+) -> None:
+    """fingerprint: of the text, see `source_fingerprint`."""
+    folder = partial_folder(out)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with written_by_us_alone(folder), told_how_to_go_on(folder):
+            new = Pending.new(reading.source, fingerprint, facts, Extent(), 1)
+            pending = begun(folder, new, encoder.dimension, fresh=overwrite)
+            try:
+                extent = _append_sentences(folder, encoder, facts, reading, pending, progress)
+            except BaseException:
+                if not (folder / PENDING).exists():  # nothing to go on with
+                    shutil.rmtree(folder)
+                raise
+            _complete(folder, encoder.dimension, facts, reading, pending, extent, wanted, None, progress)
+            put_in_place(folder, out)
+            (out / PENDING).unlink(missing_ok=True)
+    except OSError as error:
+        raise InputError(f"{out}: the index cannot be written ({error.strerror or error}).") from None
+
+
+def add_to_index(
+    encoder: Encoder,
+    folder: Path,
+    manifest: Manifest,
+    reading: Reading[str],
+    fingerprint: str | None,
+    *,
+    progress: bool,
+    fresh: bool,
+) -> None:
+    """fresh: what is left of another addition that was interrupted may go."""
+    base = Extent(manifest.count, manifest.text_bytes)
+    wanted = Wanted(manifest.asked_kind, manifest.asked_recall, manifest.seed)
+    try:
+        with told_how_to_go_on(folder):
+            new = Pending.new(reading.source, fingerprint, manifest.model, base, manifest.generation + 1)
+            pending = begun(folder, new, encoder.dimension, fresh=fresh)
+            extent = _append_sentences(folder, encoder, manifest.model, reading, pending, progress)
+            _complete(folder, encoder.dimension, manifest.model, reading, pending, extent, wanted, manifest, progress)
+            (folder / PENDING).unlink(missing_ok=True)
+    except OSError as error:
+        raise InputError(f"{folder}: the index cannot be written ({error.strerror or error}).") from None
+
+
+def _append_sentences(
+    folder: Path, encoder: Encoder, facts: ModelFacts, reading: Reading[str], pending: Pending, progress: bool
+) -> Extent:
+    check_precision(facts.precision, encoder.device)
+    bulk = BulkEncoding(
+        encoder, normalize=True, precision=facts.precision, prompt=encoder.settings.prompt(facts.prompt)
+    )
+    window = WINDOW_ON_GPU if encoder.device.type == "cuda" else WINDOW_ON_CPU
+    under_way: deque[list[tuple[int, str]]] = deque()
+
+    def windows() -> Iterator[list[str]]:
+        records = reading.located()
+        done = pending.rows - pending.base_rows
+        if sum(1 for _ in islice(records, done)) < done:
+            raise _changed(folder, reading)
+        for located in chunks(records, window):
+            under_way.append(located)
+            yield [sentence for _, sentence in located]
+
+    with (
+        RowWriter(folder, encoder.dimension, Extent(pending.rows, pending.text_bytes)) as writer,
+        progress_bar("encoding", None, "sentences", shown=progress) as advance,
+        at_inference(encoder),
+        closing(bulk.windows(windows(), advance)) as coming,
+    ):
+        for vectors in coming:
+            if not np.isfinite(vectors).all():
+                raise InputError(f"{facts.name}: gives vectors that are not finite numbers; they cannot be found.")
+            located = under_way.popleft()
+            lines = np.array([line for line, _ in located], dtype=np.int64)
+            rows, text_bytes = writer.append([sentence for _, sentence in located], lines, vectors)
+            pending = pending.model_copy(update={"rows": rows, "text_bytes": text_bytes})
+            write_json(folder / PENDING, pending.model_dump())
+        extent = writer.extent
+    reading.report.check_kept()
+    if pending.source_fingerprint is not None and reading.fingerprint() != pending.source_fingerprint:
+        raise _changed(folder, reading)
+    return extent
+
+
+def _complete(
+    folder: Path,
+    dimension: int,
+    facts: ModelFacts,
+    reading: Reading[str],
+    pending: Pending,
+    extent: Extent,
+    wanted: Wanted,
+    before: Manifest | None,
+    progress: bool,
+) -> None:
+    """Make the structure for all rows, then let the manifest say that they are there."""
+    kind = choose_kind(wanted.kind, extent.rows, dimension, before.kind if before else None)
+    vectors = open_vectors(folder, extent.rows, dimension)
+    structure = None
+    if kind != "exact":
+        structure = _structure(folder, kind, vectors, wanted, before, pending.generation, progress)
+    if wanted.kind == "auto" and kind == "hnsw" and structure is not None and structure.recall < wanted.recall:
+        kind = "ivf"  # a graph can have parts that no way leads to (as of many equal sentences), lists cannot
+        structure = _structure(folder, kind, vectors, wanted, before, pending.generation, progress)
+    source = SourceFacts(
+        source=reading.source,
+        first_row=pending.base_rows,
+        rows=extent.rows - pending.base_rows,
+        fingerprint=pending.source_fingerprint,
+        reading=reading.report.to_dict(),
+    )
+    manifest = Manifest(
+        format=FORMAT,
+        count=extent.rows,
+        dimension=dimension,
+        text_bytes=extent.text_bytes,
+        asked_kind=wanted.kind,
+        kind=kind,
+        asked_recall=wanted.recall,
+        seed=wanted.seed,
+        generation=pending.generation,
+        model=facts,
+        sources=(*(before.sources if before else ()), source),
+        structure=structure,
+        libraries={**library_versions(), "faiss": str(faiss().__version__)},
+    )
+    write_json(folder / MANIFEST, manifest.model_dump())
+    # from here on it counts; what is left over does no harm if this is not reached
+    for left_over in folder.glob("*.faiss"):
+        if structure is None or left_over.name != structure.file:
+            left_over.unlink()
+
+
+def _structure(
+    folder: Path, kind: Kind, vectors: Vectors, wanted: Wanted, before: Manifest | None, generation: int, progress: bool
+) -> StructureFacts:
+    old = before.structure if before is not None and before.kind == kind else None
+    if old is not None and kind == "ivf" and trained_on_too_few(len(vectors), old.trained_rows):
+        old = None
+    with progress_bar(f"indexing ({kind})", len(vectors), "sentences", shown=progress) as advance:
+        if old is not None and before is not None:
+            groups, trained_rows = old.groups, old.trained_rows
+            made = Structure.open(
+                folder / old.file,
+                kind,
+                size=old.size,
+                count=before.count,
+                dimension=before.dimension,
+                groups=groups,
+                change=True,
+            )
+            advance(before.count)
+            made.add(vectors, advance)
+        else:
+            groups, trained_rows = choose_groups(kind, len(vectors)), len(vectors)
+            made = Structure.build(kind, vectors, groups, wanted.seed, advance)
+    effort, recall, sample = choose_effort(made, vectors, groups, wanted.recall, wanted.seed)
+    file = f"{kind}-{generation}.faiss"
+    return StructureFacts(
+        file=file,
+        size=made.write(folder / file),
+        groups=groups,
+        effort=effort,
+        trained_rows=trained_rows,
+        recall=recall,
+        sample=sample,
+    )
+
+
+def _changed(folder: Path, reading: Reading[str]) -> InputError:
+    (folder / PENDING).unlink(missing_ok=True)  # of a text that nobody has any more
+    return InputError(f"{reading.source}: changed while it was read; run it again.")

@@ -1,0 +1,161 @@
+"""What an index is, in one JSON file. It is replaced as a whole, and what it does not speak of is not there:
+
+    manifest.json   this
+    vectors.bin     unit vectors, float32, a row for each sentence
+    texts.bin       the sentences, UTF-8, one behind the other
+    ends.bin        where each of them ends there, int64
+    lines.bin       the line of its source that each comes from, int64
+    ivf-2.faiss     (or hnsw-2.faiss) FAISS' structure, unless every query looks at all vectors
+    pending.json    only while something is added: how far that is
+
+The .bin files are only ever appended to. Rows beyond `count` belong to an addition that is not finished.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from nearer.errors import InputError
+from nearer.search.places import MANIFEST, partial_folder, sync_folder
+
+FORMAT = 1
+
+Kind = Literal["exact", "ivf", "hnsw"]
+AskedKind = Literal["auto", "exact", "ivf", "hnsw"]
+
+
+class Facts(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ModelFacts(Facts):
+    """The encoder that made the vectors. `options`: how it is loaded; `fingerprint`: what it must then be."""
+
+    name: str
+    options: dict[str, Any]
+    fingerprint: str
+    precision: str
+    prompt: str | None = None
+    query_prompt: str | None = None
+
+
+class SourceFacts(Facts):
+    """A text of which rows come; `fingerprint` is None where it could be read once only (standard input)."""
+
+    source: str
+    first_row: int = Field(ge=0)
+    rows: int = Field(ge=1)
+    fingerprint: str | None
+    reading: dict[str, Any]
+
+
+class StructureFacts(Facts):
+    """An approximate index: its file, how much of it a query looks at, and how much is found by that.
+
+    groups: the lists of an IVF, the links of an HNSW. effort: lists probed, or HNSW's efSearch. sample: on so many
+    sentences of the index `recall` was measured, which are not those by which `effort` was chosen.
+    """
+
+    file: str = Field(pattern=r"^(ivf|hnsw)-\d+\.faiss$")
+    size: int = Field(ge=1)
+    groups: int = Field(ge=1)
+    effort: int = Field(ge=1)
+    trained_rows: int = Field(ge=1)
+    recall: float = Field(ge=0, le=1)
+    sample: int = Field(ge=0)
+
+
+class Manifest(Facts):
+    format: int
+    count: int = Field(ge=1)
+    dimension: int = Field(ge=1)
+    text_bytes: int = Field(ge=0)
+    asked_kind: AskedKind
+    kind: Kind
+    asked_recall: float = Field(gt=0, le=1)
+    seed: int = Field(ge=0)
+    generation: int = Field(ge=1)
+    model: ModelFacts
+    sources: tuple[SourceFacts, ...] = Field(min_length=1)
+    structure: StructureFacts | None
+    libraries: dict[str, str]
+
+    def note(self) -> str:
+        """How queries are answered, for people."""
+        if self.structure is None:
+            return "exact: every query is compared with all vectors"
+        made = self.structure
+        how = (
+            f"IVF{made.groups}, {made.effort} {'probe' if made.effort == 1 else 'probes'}"
+            if self.kind == "ivf"
+            else f"HNSW{made.groups}, efSearch {made.effort}"
+        )
+        short = f"; below the {self.asked_recall:g} asked for" if made.recall < self.asked_recall else ""
+        return f"{how}: recall@10 {made.recall:.3f} on {made.sample:,} sentences{short}"
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """The manifest of a finished index, with an error for whatever else lies at this place."""
+    path = folder / MANIFEST
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        raise _no_index(folder) from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror or error}).") from None
+    except ValueError:
+        raise _damaged(path, "is not JSON") from None
+    if not isinstance(found, dict) or "format" not in found:
+        raise _damaged(path, "does not say its format")
+    if found["format"] != FORMAT:
+        raise InputError(
+            f"{path}: has format {found['format']!r}, this version of nearer reads {FORMAT}; build the index anew."
+        )
+    try:
+        manifest = Manifest.model_validate(found)
+    except ValidationError as errors:
+        first = errors.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise _damaged(path, f"{where or 'it'}: {first['msg']}") from None
+    if (manifest.kind == "exact") != (manifest.structure is None):
+        raise _damaged(path, f"kind {manifest.kind} and its structure do not fit")
+    rows = 0
+    for source in manifest.sources:
+        if source.first_row != rows:
+            raise _damaged(path, f"the rows of {source.source} do not begin at {rows}")
+        rows += source.rows
+    if rows != manifest.count:
+        raise _damaged(path, f"its sources have {rows:,} rows, its count is {manifest.count:,}")
+    return manifest
+
+
+def write_json(path: Path, content: dict[str, Any]) -> None:
+    """As a whole or not at all, also when the power goes."""
+    partial = path.with_name(f".{path.name}.partial")
+    with open(partial, "w", encoding="utf-8") as file:
+        json.dump(content, file, indent=2, ensure_ascii=False)
+        file.write("\n")
+        file.flush()
+        os.fsync(file.fileno())
+    partial.replace(path)
+    sync_folder(path.parent)
+
+
+def _no_index(folder: Path) -> InputError:
+    if partial_folder(folder).is_dir():
+        return InputError(
+            f"{folder}: its build is not finished (see {partial_folder(folder)}); the same `nearer search build` goes "
+            "on where it was."
+        )
+    if not folder.exists():
+        return InputError(f"{folder}: no such index; `nearer search build` makes one.")
+    return InputError(f"{folder}: is not an index (no {MANIFEST} in it); `nearer search build` makes one.")
+
+
+def _damaged(path: Path, reason: str) -> InputError:
+    return InputError(f"{path}: is damaged ({reason}); build the index anew.")

@@ -1,0 +1,131 @@
+"""The model of an index: what is noted of it, and that no other is ever asked in its place."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nearer.errors import InputError, ModelError
+from nearer.search.manifest import ModelFacts
+
+if TYPE_CHECKING:
+    from nearer.encoder import Encoder
+    from nearer.search.exact import Vectors
+    from nearer.teachers import RankEncoder
+
+    AnyModel = Encoder | RankEncoder
+
+# What a model is loaded with and its settings do not say. Whether its own code may run is asked each time.
+KEPT_OPTIONS = ("pooler_as_head", "revision")
+
+
+def encoder_of(model: AnyModel) -> Encoder:
+    from nearer.encoder import Encoder
+
+    return model if isinstance(model, Encoder) else model.encoder
+
+
+def describe_model(
+    model: AnyModel,
+    options: Mapping[str, Any],
+    *,
+    precision: str | None,
+    prompt: str | None,
+    query_prompt: str | None,
+) -> ModelFacts:
+    """options: those it was loaded with."""
+    from nearer.encoder.fingerprint import encoder_fingerprint
+
+    encoder = encoder_of(model)
+    settings = encoder.settings
+    for name in (prompt, query_prompt):
+        settings.prompt(name)  # an unknown one is an error now, not after hours
+    kept = {name: options[name] for name in KEPT_OPTIONS if options.get(name)}
+    return ModelFacts(
+        name=_lasting_name(encoder),
+        options={
+            "pooling": settings.pooling,
+            "max_length": settings.max_length,
+            "text_normalisation": settings.text_normalisation,
+            **kept,
+        },
+        fingerprint=encoder_fingerprint(encoder),
+        precision=precision or encoder.precision,
+        prompt=prompt,
+        query_prompt=query_prompt,
+    )
+
+
+class IndexModel:
+    """Loaded when a text is first asked for; several threads may ask at once, they are answered one by one."""
+
+    def __init__(
+        self,
+        facts: ModelFacts,
+        given: str | Path | AnyModel | None = None,
+        *,
+        device: Any = None,
+        trust_remote_code: bool = False,
+    ) -> None:
+        """given: a model, or where it is now; None takes the one that the index names."""
+        self.facts = facts
+        self._given = given
+        self._device = device
+        self._trust_remote_code = trust_remote_code
+        self._lock = threading.RLock()
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        """Unit vectors (texts, dimension) of queries, as the index' own were computed."""
+        for place, text in enumerate(texts):
+            if not isinstance(text, str):
+                raise InputError(f"queries: item {place} is {type(text).__name__}, a string is needed.")
+            if not text.strip():
+                raise InputError(f"queries: item {place} is empty; there is nothing to look for.")
+        encoder = self.encoder
+        with self._lock:
+            return encoder.encode(
+                texts, normalize=True, precision=self.facts.precision, prompt_name=self.facts.query_prompt
+            )
+
+    @property
+    def encoder(self) -> Encoder:
+        return encoder_of(self.loaded)
+
+    @property
+    def loaded(self) -> AnyModel:
+        with self._lock:
+            return self._loaded
+
+    @cached_property
+    def _loaded(self) -> AnyModel:
+        from nearer.encoder.fingerprint import encoder_fingerprint
+        from nearer.teachers import load_model
+
+        given = self._given
+        if given is None or isinstance(given, (str, Path)):
+            name = given or self.facts.name
+            if not name:
+                raise ModelError("the index' model had no name when it was built; say which it is (model, --model).")
+            if given is None and Path(name).is_absolute() and not Path(name).is_dir():
+                raise ModelError(f"{name}: the index' model is not there any more; say where it is (model, --model).")
+            options = {**self.facts.options, "trust_remote_code": self._trust_remote_code}
+            given = load_model(name, device=self._device, **options)
+        found = encoder_fingerprint(encoder_of(given))
+        if found != self.facts.fingerprint:
+            raise ModelError(
+                f"{encoder_of(given).name or 'the model'}: has fingerprint {found}, the index was built with "
+                f"{self.facts.fingerprint} ({self.facts.name or 'a model without a name'}); two models' vectors "
+                "cannot be compared: name the model it was built with, or build it anew."
+            )
+        return given
+
+
+def _lasting_name(encoder: Encoder) -> str:
+    """Good from any folder: a folder with its whole path, any other name as it is."""
+    if not encoder.name:
+        return ""
+    path = Path(encoder.name).expanduser()
+    return str(path.resolve()) if path.is_dir() else encoder.name

@@ -1,0 +1,76 @@
+"""The texts of an index: one file of UTF-8, one of ends; any text of millions is looked up without reading the rest."""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearer.errors import InputError
+
+TEXTS, ENDS = "texts.bin", "ends.bin"
+
+
+class TextStore(Sequence[str]):
+    """Mapped, so that opening costs nothing; several threads may look up at once."""
+
+    def __init__(self, folder: Path, count: int, text_bytes: int) -> None:
+        """count, text_bytes: what belongs to it; the files may be longer."""
+        self._path = folder / TEXTS
+        self._ends = mapped(folder / ENDS, np.dtype(np.int64), (count,))
+        self._bytes = text_bytes
+        check_size(self._path, text_bytes)
+        if (int(self._ends[-1]) if count else 0) != text_bytes:
+            raise InputError(f"{folder / ENDS}: does not fit to {TEXTS}; build the index anew.")
+        self._map: mmap.mmap | bytes = b""
+        if text_bytes:
+            with open(self._path, "rb") as file:
+                self._map = mmap.mmap(file.fileno(), text_bytes, access=mmap.ACCESS_READ)
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    def __getitem__(self, row):  # type: ignore[no-untyped-def]
+        if isinstance(row, slice):
+            return [self[place] for place in range(*row.indices(len(self)))]
+        if not -len(self) <= row < len(self):
+            raise IndexError(row)
+        row = row % len(self)
+        start, end = int(self._ends[row - 1]) if row else 0, int(self._ends[row])
+        try:
+            if not 0 <= start <= end <= self._bytes:
+                raise ValueError
+            return self._map[start:end].decode()
+        except ValueError:
+            raise InputError(f"{self._path}: is damaged at text {row}; build the index anew.") from None
+
+
+def encoded(texts: Sequence[str], start: int) -> tuple[bytes, NDArray[np.int64]]:
+    """What is appended to both files for these texts, if the first of them begins at byte `start`."""
+    pieces = [text.encode() for text in texts]
+    lengths = np.fromiter(map(len, pieces), dtype=np.int64, count=len(pieces))
+    return b"".join(pieces), start + np.cumsum(lengths)
+
+
+def mapped(path: Path, dtype: np.dtype, shape: tuple[int, ...]) -> NDArray:  # type: ignore[type-arg]
+    """The beginning of a file as an array: only what is looked at is read."""
+    needed = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    check_size(path, needed)
+    if not needed:
+        return np.empty(shape, dtype=dtype)
+    # as a plain array: each slice of a memmap costs more than what it holds
+    return np.asarray(np.memmap(path, dtype=dtype, mode="r", shape=shape))
+
+
+def check_size(path: Path, needed: int) -> None:
+    try:
+        size = path.stat().st_size
+    except FileNotFoundError:
+        raise InputError(f"{path}: is missing; build the index anew.") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror or error}).") from None
+    if size < needed:
+        raise InputError(f"{path}: has {size:,} bytes, {needed:,} belong there; it was cut, build the index anew.")
