@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -110,6 +111,56 @@ class TestEmbed:
             assert outcome.code == 130
             assert "stopped; 0 new vectors are kept; the same command goes on there" in outcome.err
         assert "5 encoded now" in nearer("embed", pooled, corpus).err
+
+
+class TestEmbedOverRay:
+    @pytest.mark.slow
+    def test_two_workers_give_the_same_files(
+        self, nearer: Run, pooled: Path, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        ray = pytest.importorskip("ray")
+        monkeypatch.delenv("RAY_ADDRESS", raising=False)
+        monkeypatch.setenv("OMP_NUM_THREADS", "1")
+        monkeypatch.setattr("nearer.teachers.vector_store.WINDOW_ON_CPU", 2)
+        kept = []
+        for engine in ((), ("--engine", "ray", "--workers", "2")):
+            monkeypatch.setenv("NEARER_CACHE", str(tmp_path / f"cache{len(kept)}"))
+            outcome = nearer("embed", pooled, corpus, "--device", "cpu", *engine)
+            assert outcome.code == 0, outcome.err
+            assert "6 sentences, 5 encoded now" in outcome.err.splitlines()[-1]
+            [store] = (tmp_path / f"cache{len(kept)}" / "vectors").iterdir()
+            kept.append((store.name, (store / "vectors.bin").read_bytes(), (store / "keys.bin").read_bytes()))
+        assert kept[0] == kept[1]
+        assert not ray.is_initialized()
+        assert "6 sentences, 0 encoded now" in nearer("embed", pooled, corpus, "--device", "cpu").err
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            (("--workers", "2"), "--workers: are Ray's; give --engine ray with it."),
+            (("--engine", "ray", "--device", "cuda:1"), "--device: 'cuda:1' with --engine ray; name cpu or cuda"),
+        ],
+    )
+    def test_what_does_not_go_together(
+        self, options: tuple[str, ...], message: str, nearer: Run, pooled: Path, corpus: Path
+    ) -> None:
+        assert message in nearer("embed", pooled, corpus, *options).error
+
+    def test_ray_is_an_extra_and_missed_before_a_model_is_loaded(
+        self, nearer: Run, pooled: Path, corpus: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(Encoder, "load", lambda *_, **__: pytest.fail("loaded"))
+        monkeypatch.setitem(sys.modules, "ray", None)
+        monkeypatch.setitem(sys.modules, "ray.data", None)
+        assert "pip install 'nearer[ray]'" in nearer("embed", pooled, corpus, "--engine", "ray").error
+
+    def test_a_model_that_is_not_there_is_told_before_ray_starts(
+        self, nearer: Run, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        pytest.importorskip("ray")
+        monkeypatch.setattr("nearer.ray_runtime._start", lambda *_: pytest.fail("started"))
+        missing = tmp_path / "none"
+        assert nearer("embed", missing, corpus, "--engine", "ray").error.startswith(f"{missing}: no such folder")
 
 
 class TestRankEncoder:

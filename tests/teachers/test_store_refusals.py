@@ -47,7 +47,9 @@ class TestTextThatChanges:
         before = write_lines(tmp_path / "before.txt", SENTENCES)
         after = write_lines(tmp_path / "after.txt", change(SENTENCES))
         text = Path(shutil.copy(before, tmp_path / "text.txt"))
-        owner, function = (Reading, "fingerprint") if when == "before the first reading" else (vector_store, "_keys")
+        owner, function = (
+            (Reading, "fingerprint") if when == "before the first reading" else (vector_store, "sentence_keys")
+        )
         change_after(owner, function, lambda: shutil.copy(after, text), monkeypatch)
         with pytest.raises(InputError, match=r"text\.txt: (changed while it was read; run it again\.|nothing in it)"):
             VectorStore(encoder).rows(read_sentences(text))

@@ -106,7 +106,7 @@ class TestOnce:
     ) -> None:
         store = VectorStore(encoder)
         first = store.rows(read_sentences(corpus))
-        monkeypatch.setattr(vector_store, "_keys", lambda _: pytest.fail("read again"))
+        monkeypatch.setattr(vector_store, "sentence_keys", lambda _: pytest.fail("read again"))
         np.testing.assert_array_equal(store.rows(read_sentences(corpus)), first)
 
     @pytest.mark.parametrize("name", ["copy.txt", "copy.tsv", "copy.jsonl"])

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from nearer.cli import options
+from nearer.cli.construct_lists import EngineName
 from nearer.cli.output import say, show_report
-from nearer.errors import ModelError
+from nearer.errors import ModelError, SettingError
 from nearer.text.reading import MAX_CHARACTERS
+
+if TYPE_CHECKING:
+    from nearer.teachers.teacher import Teacher, TeacherSettings
 
 
 def embed(
@@ -22,16 +28,23 @@ def embed(
     pooler_as_head: options.PoolerAsHead = False,
     columns: options.Columns = None,
     device: options.Device = None,
+    engine: Annotated[
+        EngineName, typer.Option(help="In this process, or over Ray Data on several machines (docs/large-corpora.md).")
+    ] = EngineName.process,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="With --engine ray: so many (one for each GPU, or 2).")
+    ] = None,
 ) -> None:
     """Let a teacher encode a corpus ahead of training. Sentences that it has encoded before are not encoded again.
 
     `nearer train … --teacher MODEL` does the same where it was not done; an interrupted one goes on where it was. A CPU
     computes in float32 and a GPU in bf16, which are kept apart: embed where you train.
     """
-    from nearer.encoder.encoder import chosen_device
-    from nearer.teachers.teacher import Teacher, TeacherSettings
+    from nearer.teachers.teacher import TeacherSettings
     from nearer.text import read_sentences
 
+    if workers is not None and engine is not EngineName.ray:
+        raise SettingError("--workers: are Ray's; give --engine ray with it.")
     reading = read_sentences(corpus, columns=options.column_names(columns))
     reading.fingerprint()  # a wrong path should not cost the loading of a model
     settings = TeacherSettings(
@@ -41,17 +54,41 @@ def embed(
         text_normalisation=text_normalisation,
         pooler_as_head=pooler_as_head,
     )
-    teacher = Teacher(settings, chosen_device(device))
-    before = len(teacher.store.vectors())
-    try:
-        teacher.learn(reading, progress=True)
-    except KeyboardInterrupt:
-        kept = len(teacher.store.vectors()) - before
-        raise KeyboardInterrupt(f"stopped; {kept:,} new vectors are kept; the same command goes on there") from None
+    with _teacher(settings, device, engine, workers) as teacher:
+        before = len(teacher.store.vectors())
+        try:
+            teacher.learn(reading, progress=True)
+        except KeyboardInterrupt:
+            kept = len(teacher.store.vectors()) - before
+            raise KeyboardInterrupt(f"stopped; {kept:,} new vectors are kept; the same command goes on there") from None
     if reading.report.read:
         show_report(reading.report)
     new = len(teacher.vectors) - before
     say(f"{len(teacher.rows):,} sentences, {new:,} encoded now; vectors of {model}: {teacher.store.folder}")
+
+
+@contextmanager
+def _teacher(
+    settings: TeacherSettings, device: str | None, engine: EngineName, workers: int | None
+) -> Iterator[Teacher]:
+    """A teacher that encodes in this process or by workers of Ray, which are there as long as it is."""
+    from nearer.encoder.encoder import chosen_device
+    from nearer.teachers.teacher import Teacher
+
+    if engine is EngineName.process:
+        yield Teacher(settings, chosen_device(device))
+        return
+    from nearer.teachers.ray_vectors import OverRay, check_ray
+
+    if device not in (None, "cpu", "cuda"):
+        raise SettingError(
+            f"--device: {device!r} with --engine ray; name cpu or cuda, each worker has a GPU of its own."
+        )
+    check_ray()  # what is not installed should not cost the loading of a model either
+    here = chosen_device("cpu")
+    gpus = None if device is None else float(device == "cuda")
+    with OverRay(settings.load(here), workers=workers, gpus=gpus) as workforce:
+        yield Teacher(settings, here, workforce)
 
 
 def rank_encoder(

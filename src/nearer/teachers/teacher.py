@@ -15,7 +15,7 @@ from torch.nn.functional import normalize
 
 from nearer.encoder import Encoder
 from nearer.errors import PoolingError, SettingError
-from nearer.teachers.vector_store import Rows, VectorStore
+from nearer.teachers.vector_store import Rows, VectorStore, Workforce
 from nearer.text.reading import Reading
 
 
@@ -60,9 +60,14 @@ def teacher_precision(device: torch.device) -> str:
 class Teacher:
     """One teacher's vectors of the training sentences."""
 
-    def __init__(self, settings: TeacherSettings, device: torch.device) -> None:
+    def __init__(self, settings: TeacherSettings, device: torch.device, workforce: Workforce | None = None) -> None:
+        """workforce: who encodes in place of this process, by the encoder it was given; `device` is then not used."""
         self.settings = settings
-        self.store = VectorStore(settings.load(device), precision=teacher_precision(device))
+        if workforce is None:
+            self.store = VectorStore(settings.load(device), precision=teacher_precision(device))
+        else:
+            precision = teacher_precision(workforce.device)
+            self.store = VectorStore(workforce.encoder, precision=precision, workforce=workforce)
         self.fingerprint = self.store.fingerprint
         self.rows: Rows = np.zeros(0, dtype=np.int64)
         self.vectors: NDArray[np.float16] = np.zeros((0, 0), dtype=np.float16)

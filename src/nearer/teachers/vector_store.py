@@ -12,16 +12,16 @@ writes at a time; the system ends its lock if it dies.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
+import torch
 from filelock import FileLock
 from numpy.typing import NDArray
 
@@ -30,26 +30,49 @@ from nearer.encoder.encoding import WINDOW_ON_GPU, BulkEncoding, at_inference
 from nearer.encoder.fingerprint import encoder_fingerprint
 from nearer.encoder.precision import check_precision
 from nearer.errors import InputError
-from nearer.progress import progress_bar
+from nearer.progress import Advance, progress_bar
+from nearer.teachers.missing import KEY_BYTES, Keys, MissingSentences, changed, sentence_keys
 from nearer.text.cache import cache_folder
 from nearer.text.chunks import chunks
 from nearer.text.reading import Reading
 from nearer.text.shapes import SENTENCES
 
 Rows = NDArray[np.int64]
-Keys = NDArray[np.uint64]
-KEY_BYTES = 16
 # Sentences between two writes on a CPU: an interruption costs two such windows, and a large model does some dozens of
 # sentences a second
 WINDOW_ON_CPU = 2048
 
 
+class Workforce(Protocol):
+    """Other processes that hold copies of an encoder and compute in place of this one."""
+
+    @property
+    def encoder(self) -> Encoder: ...
+    @property
+    def device(self) -> torch.device:
+        """What they compute on."""
+
+    def windows(
+        self, missing: MissingSentences, size: int, options: dict[str, Any], advance: Advance
+    ) -> Generator[NDArray[np.floating[Any]]]:
+        """The vectors of the missing sentences, `size` after `size`, in order. options: of `BulkEncoding`."""
+
+
 class VectorStore:
     """The vectors of one model (at one precision)."""
 
-    def __init__(self, encoder: Encoder, *, precision: str = "float32", folder: str | Path | None = None) -> None:
-        """folder: where the stores of all models are kept."""
-        check_precision(precision, encoder.device)
+    def __init__(
+        self,
+        encoder: Encoder,
+        *,
+        precision: str = "float32",
+        folder: str | Path | None = None,
+        workforce: Workforce | None = None,
+    ) -> None:
+        """folder: where the stores of all models are kept. workforce: who encodes; None for this process."""
+        self.workforce = workforce
+        self.device = encoder.device if workforce is None else workforce.device
+        check_precision(precision, self.device)
         self.encoder = encoder
         self.precision = precision
         self.dimension = encoder.dimension
@@ -71,7 +94,7 @@ class VectorStore:
             with FileLock(self.folder / "lock"):
                 rows = self._completed(reading, progress)
                 if reading.fingerprint() != fingerprint:
-                    raise _changed(reading)
+                    raise changed(reading)
                 partial = known.with_name(f".{uuid.uuid4().hex}.npy")
                 np.save(partial, rows)
                 partial.replace(known)
@@ -105,15 +128,15 @@ class VectorStore:
         """Rows of all sentences, with the missing ones computed."""
         self._cut_off_what_is_not_whole()
         self._forget_what_is_lost()
-        keys = _keys(reading)
+        keys = sentence_keys(reading)
         reading.report.check_kept()
         missing = _first_occurrences(keys, self._find(keys) < 0)
         if missing.any():
             self._write_description()
-            self._add(reading, keys, missing, progress)
+            self._add(MissingSentences(reading, keys, missing), progress)
         rows = self._find(keys)
         if (rows < 0).any():
-            raise _changed(reading)
+            raise changed(reading)
         return rows
 
     def _cut_off_what_is_not_whole(self) -> None:
@@ -128,23 +151,19 @@ class VectorStore:
             if path.name.startswith(".") or self._known_rows(path) is None:
                 path.unlink()
 
-    def _add(self, reading: Reading[str], keys: Keys, missing: NDArray[np.bool_], progress: bool) -> None:
-        encoder = self.encoder
-        bulk = BulkEncoding(encoder, normalize=True, precision=self.precision, prompt=encoder.settings.prompt(None))
-        window = WINDOW_ON_GPU if encoder.device.type == "cuda" else WINDOW_ON_CPU
-        wanted = keys[missing]
-        texts = _unchanged(reading, keys, missing)
+    def _add(self, missing: MissingSentences, progress: bool) -> None:
+        name, wanted = self.encoder.name, missing.wanted
         written = 0
         with (
             open(self.folder / "vectors.bin", "ab") as vectors,
             open(self.folder / "keys.bin", "ab") as key_file,
-            progress_bar(f"vectors of {encoder.name}", len(wanted), "sentences", shown=progress) as advance,
-            at_inference(encoder),
-            closing(bulk.windows(chunks(texts, window), advance)) as coming,
+            progress_bar(f"vectors of {name}", len(wanted), "sentences", shown=progress) as advance,
+            at_inference(self.encoder),
+            closing(self._windows(missing, advance)) as coming,
         ):
             for found in coming:
                 if not np.isfinite(found).all():
-                    raise InputError(f"{encoder.name}: gives vectors that are not finite numbers; it cannot teach.")
+                    raise InputError(f"{name}: gives vectors that are not finite numbers; it cannot teach.")
                 vectors.write(found.astype(np.float16).data)
                 vectors.flush()
                 os.fsync(vectors.fileno())  # a key must not outlive a power cut that its vector does not
@@ -152,6 +171,16 @@ class VectorStore:
                 key_file.flush()
                 written += len(found)
             os.fsync(key_file.fileno())
+
+    def _windows(self, missing: MissingSentences, advance: Advance) -> Generator[NDArray[np.floating[Any]]]:
+        """The same windows whoever encodes: they decide the batches, and batches the last bit of a vector."""
+        bulk = BulkEncoding(
+            self.encoder, normalize=True, precision=self.precision, prompt=self.encoder.settings.prompt(None)
+        )
+        size = WINDOW_ON_GPU if self.device.type == "cuda" else WINDOW_ON_CPU
+        if self.workforce is None:
+            return bulk.windows(chunks(missing, size), advance)
+        return self.workforce.windows(missing, size, bulk.options, advance)
 
     def _find(self, keys: Keys) -> Rows:
         """The row of each key, −1 where there is none."""
@@ -183,27 +212,6 @@ class VectorStore:
             "dimension": self.dimension,
         }
         (self.folder / "model.json").write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
-
-
-def _keys(sentences: Iterable[str]) -> Keys:
-    return np.frombuffer(b"".join(map(_key, sentences)), dtype=np.uint64).reshape(-1, 2)
-
-
-def _key(sentence: str) -> bytes:
-    return hashlib.blake2b(sentence.encode(), digest_size=KEY_BYTES).digest()
-
-
-def _unchanged(reading: Reading[str], keys: Keys, marked: NDArray[np.bool_]) -> Iterator[str]:
-    """The marked sentences, read again; no other may be taken for one of them."""
-    for place, (sentence, wanted) in enumerate(zip(reading, marked, strict=False)):
-        if wanted:
-            if _key(sentence) != keys[place].tobytes():
-                raise _changed(reading)
-            yield sentence
-
-
-def _changed(reading: Reading[str]) -> InputError:
-    return InputError(f"{reading.source}: changed while it was read; run it again.")
 
 
 def _first_occurrences(keys: Keys, among: NDArray[np.bool_]) -> NDArray[np.bool_]:

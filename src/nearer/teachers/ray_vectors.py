@@ -1,0 +1,149 @@
+"""A teacher's vectors over Ray Data: windows of sentences as rows of a data set, workers that each hold the encoder.
+
+    this machine: windows are read ► workers: vectors ► this machine: vectors come in order and are kept
+
+The corpus and the vectors need to be on this machine alone; the encoder goes to the workers as it is here. Windows are
+those of one process, so their batches are too. Nothing is held whole: reading waits while workers are behind, workers
+wait while this process is. What has come is kept by the store, window after window.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Generator
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from nearer.encoder import Encoder
+from nearer.encoder.encoding import BulkEncoding, once_each
+from nearer.errors import SettingError
+from nearer.extras import require
+from nearer.progress import Advance
+from nearer.ray_runtime import OBJECT_STORE, nodes, per_worker, plain, running
+from nearer.teachers.missing import MissingSentences, changed, sentence_keys
+
+# Windows that a worker has at a time: one computed, one tokenised
+WINDOWS_AT_A_TIME = 2
+
+
+def check_ray() -> None:
+    """Whether it is installed."""
+    require("ray.data", "ray", "embedding with --engine ray")
+
+
+class OverRay:
+    """workers: None takes one for each GPU, or two. gpus: of each worker; None takes one if the cluster has any."""
+
+    def __init__(self, encoder: Encoder, *, workers: int | None = None, gpus: float | None = None) -> None:
+        if workers is not None and workers < 1:
+            raise SettingError(f"workers: {workers} is below 1.")
+        check_ray()
+        self.encoder = encoder
+        self.workers = workers or 0
+        self.gpus = gpus
+        self._each: dict[str, Any] = {}
+        self._open = ExitStack()
+
+    def __enter__(self) -> Self:
+        weights = sum(tensor.nbytes for tensor in self.encoder.state_dict().values())
+        with ExitStack() as stack:
+            stack.enter_context(running(object_store=OBJECT_STORE + 2 * weights))
+            there = nodes()
+            all_gpus = sum(node.gpus for node in there)
+            gpus = min(1.0, all_gpus) if self.gpus is None else self.gpus
+            self.workers = self.workers or (int(all_gpus // gpus) if gpus else 2)
+            self._each = per_worker(there, self.workers, gpus)
+            self._open = stack.pop_all()  # from here on it stays until the end
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._open.close()
+
+    @property
+    def device(self) -> torch.device:
+        return torch.device("cuda" if self._each["num_gpus"] else "cpu")
+
+    def windows(
+        self, missing: MissingSentences, size: int, options: dict[str, Any], advance: Advance
+    ) -> Generator[NDArray[np.float16]]:
+        import ray
+
+        done, wanted = 0, missing.wanted
+        try:
+            for table in self._encoded(missing, size, options).iter_batches(batch_size=None, batch_format="pyarrow"):
+                for row in table.to_pylist():
+                    vectors = np.frombuffer(row["vectors"], dtype=np.float16).reshape(-1, self.encoder.dimension)
+                    if wanted[done : done + len(vectors)].tobytes() != row["keys"]:
+                        raise changed(missing.reading)
+                    done += len(vectors)
+                    advance(len(vectors))
+                    yield vectors
+        except ray.exceptions.RayError as error:
+            raise plain(error) from None
+
+    def _encoded(self, missing: MissingSentences, size: int, options: dict[str, Any]) -> Any:
+        """A data set with a row for each window, computed as it is read."""
+        import ray
+
+        from nearer.teachers.ray_source import WindowSource
+
+        context = ray.data.DataContext.get_current().copy()
+        context.execution_options.preserve_order = True
+        context.target_max_block_size = 1  # byte: Ray then keeps to a row, which is a window, and joins no two of them
+        with ray.data.DataContext.current(context):
+            # num_cpus=0: reading takes no worker's place
+            windows = ray.data.read_datasource(WindowSource(missing, size), override_num_blocks=1, num_cpus=0)
+            return windows.map_batches(
+                _Worker,
+                fn_constructor_args=(ray.put(self.encoder), str(self.device), options),
+                batch_size=1,
+                batch_format="pyarrow",
+                compute=ray.data.ActorPoolStrategy(
+                    size=min(self.workers, math.ceil(len(missing.wanted) / size)),
+                    max_tasks_in_flight_per_actor=WINDOWS_AT_A_TIME,
+                    max_concurrent_calls_per_actor=WINDOWS_AT_A_TIME,
+                    enable_true_multi_threading=True,
+                ),
+                **self._each,
+            )
+
+
+class _Worker:
+    """One of the processes. It is asked from two threads: while one computes, the other tokenises."""
+
+    def __init__(self, encoder: Any, device: str, options: dict[str, Any]) -> None:
+        """encoder: Ray's reference to it."""
+        self.given = encoder, device, options
+        self.computing = threading.Lock()
+        self.bulk: BulkEncoding | None = None
+
+    def __call__(self, table: Any) -> Any:
+        import pyarrow
+
+        [window] = table.column("sentences").to_pylist()
+        keys = sentence_keys(window)
+        vectors = self.vectors(window).astype(np.float16)
+        return pyarrow.table({"keys": [keys.tobytes()], "vectors": [vectors.tobytes()]})
+
+    def vectors(self, window: list[str]) -> NDArray[np.float32]:
+        with self.computing:
+            # not when it is made: what goes wrong in a call is told as it is, and a worker that cannot be made anew
+            self.bulk = self.bulk or self._loaded()
+        unique, inverse = once_each(window)
+        tokenised = self.bulk.tokenise(unique)
+        with self.computing:
+            found: NDArray[np.float32] = self.bulk.vectors(tokenised).cpu().numpy()
+        return found if inverse is None else found[inverse]
+
+    def _loaded(self) -> BulkEncoding:
+        import ray
+
+        reference, device, options = self.given
+        encoder: Encoder = ray.get(reference)
+        return BulkEncoding(encoder.to(device).eval(), **options)

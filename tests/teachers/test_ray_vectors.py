@@ -1,0 +1,249 @@
+"""Vectors by workers of Ray: the same files as in one process, to the bit, and nothing lost when it stops half-way."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from teacher_text import OTHERS, SENTENCES, WINDOW, Watch, write_lines
+
+from nearer.encoder import Encoder
+from nearer.errors import InputError, MissingExtraError, SettingError
+from nearer.ray_runtime import OBJECT_STORE, RayError
+from nearer.teachers import VectorStore
+from nearer.teachers.missing import MissingSentences, sentence_keys
+from nearer.teachers.ray_vectors import OverRay, _Worker
+from nearer.text import read_sentences
+
+pyarrow = pytest.importorskip("pyarrow")
+pytestmark = pytest.mark.usefixtures("small_windows")
+OPTIONS = {"normalize": True, "precision": "float32", "prompt": ""}
+Check = Callable[[VectorStore, Path], None]
+
+
+def files(store: VectorStore) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(store.folder.rglob("*")) if path.is_file()}
+
+
+def read_in_windows(path: Path, marked: np.ndarray[Any, Any], size: int) -> list[list[str]]:
+    pytest.importorskip("ray")
+    from nearer.teachers.ray_source import WindowSource
+
+    reading = read_sentences(path)
+    missing = MissingSentences(reading, sentence_keys(reading), marked)
+    [task] = WindowSource(missing, size).get_read_tasks(7)
+    return [window for table in task() for window in table.column("sentences").to_pylist()]
+
+
+@pytest.fixture
+def worker(encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> _Worker:
+    """In this process, given its encoder without Ray."""
+    found = _Worker(None, "cpu", OPTIONS)
+    monkeypatch.setattr(_Worker, "_loaded", lambda self: loaded(encoder))
+    return found
+
+
+def loaded(encoder: Encoder) -> Any:
+    from nearer.encoder.encoding import BulkEncoding
+
+    return BulkEncoding(encoder.eval(), **OPTIONS)
+
+
+class TestParts:
+    """Of what Ray puts together, without it."""
+
+    def test_windows_are_the_marked_sentences(self, corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        marked = np.zeros(45, dtype=bool)
+        marked[[0, 3, 4, 11, 44]] = True
+        monkeypatch.chdir(corpus.parent)
+        lines = [*SENTENCES, *SENTENCES[:5]]
+        wanted = [lines[place] for place in (0, 3, 4, 11, 44)]
+        assert read_in_windows(Path(corpus.name), marked, 2) == [wanted[:2], wanted[2:4], wanted[4:]]
+
+    def test_a_relative_path_is_read_from_any_folder(
+        self, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        pytest.importorskip("ray")
+        from nearer.teachers.ray_source import WindowSource
+
+        monkeypatch.chdir(corpus.parent)
+        reading = read_sentences(corpus.name)
+        missing = MissingSentences(reading, sentence_keys(reading), np.ones(45, dtype=bool))
+        [task] = WindowSource(missing, 100).get_read_tasks(1)
+        (tmp_path / "elsewhere").mkdir()
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        [table] = task()
+        assert table.column("sentences").to_pylist() == [[*SENTENCES, *SENTENCES[:5]]]
+
+    def test_a_text_that_became_shorter_ends_early(self, corpus: Path) -> None:
+        pytest.importorskip("ray")
+        assert read_in_windows(corpus, np.ones(60, dtype=bool), 44)[-1] == [SENTENCES[4]]
+
+    def test_a_worker_gives_vectors_with_the_keys_of_their_sentences(self, worker: _Worker, encoder: Encoder) -> None:
+        window = [*SENTENCES[:6], "naïve 東京", SENTENCES[0]]
+        found = worker(pyarrow.table({"sentences": [window]}))
+        [row] = found.to_pylist()
+        assert row["keys"] == sentence_keys(window).tobytes()
+        vectors = np.frombuffer(row["vectors"], dtype=np.float16).reshape(-1, encoder.dimension)
+        np.testing.assert_allclose(vectors, encoder.encode(window, normalize=True), atol=4e-4)
+
+    def test_threads_of_a_worker_do_not_mix_their_windows(self, worker: _Worker, encoder: Encoder) -> None:
+        windows = [[*SENTENCES[start : start + 5]] for start in range(0, 40, 5)]
+        found: dict[int, Any] = {}
+
+        def ask(place: int) -> None:
+            found[place] = worker.vectors(windows[place])
+
+        threads = [threading.Thread(target=ask, args=[place]) for place in range(len(windows))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for place, window in enumerate(windows):
+            np.testing.assert_allclose(found[place], encoder.encode(window, normalize=True), atol=1e-5)
+
+    def test_fewer_than_one_worker(self, encoder: Encoder) -> None:
+        with pytest.raises(SettingError, match="workers: 0 is below 1"):
+            OverRay(encoder, workers=0)
+
+    def test_ray_is_an_extra(self, encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setitem(sys.modules, "ray", None)
+        monkeypatch.setitem(sys.modules, "ray.data", None)
+        with pytest.raises(MissingExtraError, match=r"pip install 'nearer\[ray\]'"):
+            OverRay(encoder)
+
+
+class InOrder:
+    """A workforce without Ray: what the store does with any."""
+
+    device = torch.device("cpu")
+
+    def __init__(self, encoder: Encoder, stop_after: int | None = None) -> None:
+        self.encoder, self.stop_after = encoder, stop_after
+        self.sizes: list[int] = []
+
+    def windows(self, missing: MissingSentences, size: int, options: dict[str, Any], advance: Any) -> Any:
+        texts = list(missing)
+        for start in range(0, len(texts), size):
+            if self.stop_after == len(self.sizes):
+                raise KeyboardInterrupt
+            window = texts[start : start + size]
+            self.sizes.append(len(window))
+            advance(len(window))
+            yield loaded(self.encoder).vectors(loaded(self.encoder).tokenise(window)).numpy()
+
+
+def test_a_store_keeps_what_a_workforce_gives(
+    encoder: Encoder, corpus: Path, tmp_path: Path, watch: Watch, check_vectors: Check
+) -> None:
+    stopped = InOrder(encoder, stop_after=2)
+    store = VectorStore(encoder, workforce=stopped)
+    with pytest.raises(KeyboardInterrupt):
+        store.rows(read_sentences(corpus))
+    assert len(store.vectors()) == 2 * WINDOW
+    going_on = InOrder(encoder)
+    VectorStore(encoder, workforce=going_on).rows(read_sentences(corpus))
+    assert stopped.sizes + going_on.sizes == [WINDOW] * 5
+    alone = VectorStore(encoder, folder=tmp_path / "alone")
+    alone.rows(read_sentences(corpus))
+    assert files(store) == files(alone)
+    check_vectors(store, corpus)
+
+
+@pytest.mark.slow
+class TestRay:
+    """One Ray for all: it takes seconds to start."""
+
+    @pytest.fixture(scope="class", autouse=True)
+    def _ray(self) -> Any:
+        ray = pytest.importorskip("ray")
+        assert not ray.is_initialized()
+        ray.init(
+            address="local",
+            num_cpus=2,
+            object_store_memory=OBJECT_STORE,
+            include_dashboard=False,
+            log_to_driver=False,
+            runtime_env={"env_vars": {"OMP_NUM_THREADS": "1"}},
+        )
+        yield
+        ray.shutdown()
+
+    @pytest.fixture(autouse=True)
+    def _one_thread(self) -> Any:
+        """As the workers have: how a sum is split among threads is in its last bit."""
+        before = torch.get_num_threads()
+        torch.set_num_threads(1)
+        yield
+        torch.set_num_threads(before)
+
+    def test_the_same_files_as_in_one_process_although_interrupted(
+        self, encoder: Encoder, corpus: Path, tmp_path: Path, watch: Watch, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        alone = VectorStore(encoder, folder=tmp_path / "alone")
+        rows = alone.rows(read_sentences(corpus))
+        watch.since()
+        with OverRay(encoder, workers=2, gpus=0.0) as workforce:
+            store = VectorStore(encoder, folder=tmp_path / "ray", workforce=workforce)
+            with monkeypatch.context() as patch:
+                synced: list[int] = []
+
+                def stop_at_the_third(file: int) -> None:
+                    synced.append(file)
+                    if len(synced) == 3:
+                        raise KeyboardInterrupt
+
+                patch.setattr(os, "fsync", stop_at_the_third)
+                with pytest.raises(KeyboardInterrupt):
+                    store.rows(read_sentences(corpus))
+            kept = len(store.vectors())
+            assert kept == 2 * WINDOW
+            assert store.rows(read_sentences(corpus)).tolist() == rows.tolist()
+        assert watch.since() == 0  # nothing passed the model here
+        assert files(store) == files(alone)
+
+    def test_a_text_that_changes_is_told(
+        self, encoder: Encoder, corpus: Path, monkeypatch: pytest.MonkeyPatch, check_vectors: Check
+    ) -> None:
+        from nearer.teachers import vector_store
+
+        original, content = vector_store._first_occurrences, corpus.read_text()
+
+        def and_then_it_changes(*arguments: Any) -> Any:
+            write_lines(corpus, [*SENTENCES[:12], OTHERS[0], *SENTENCES[13:]])
+            return original(*arguments)
+
+        with monkeypatch.context() as patch, OverRay(encoder, workers=1, gpus=0.0) as workforce:
+            patch.setattr(vector_store, "_first_occurrences", and_then_it_changes)
+            store = VectorStore(encoder, workforce=workforce)
+            with pytest.raises(InputError, match="changed while it was read"):
+                store.rows(read_sentences(corpus))
+        assert len(store.vectors()) == WINDOW  # the window before the changed one
+        corpus.write_text(content)
+        check_vectors(VectorStore(encoder), corpus)
+
+    @pytest.mark.parametrize(
+        ("wrong", "kind", "message"),
+        [
+            ({"batch_tokens": 0}, SettingError, r"\Abatch_tokens: 0 is below 1\.\Z"),
+            ({"unknown": 0}, RayError, r"\Aa Ray worker failed \(TypeError: .*'unknown'\)\.\Z"),
+        ],
+    )
+    def test_errors_of_workers_are_one_line(
+        self, wrong: dict[str, Any], kind: type[Exception], message: str, encoder: Encoder, corpus: Path
+    ) -> None:
+        reading = read_sentences(corpus)
+        missing = MissingSentences(reading, sentence_keys(reading), np.ones(45, dtype=bool))
+        with OverRay(encoder, workers=1, gpus=0.0) as workforce, pytest.raises(kind, match=message):
+            list(workforce.windows(missing, WINDOW, {**OPTIONS, **wrong}, lambda amount=1: None))
+
+    def test_more_workers_than_there_is_room_for(self, encoder: Encoder) -> None:
+        with pytest.raises(SettingError, match="workers: 3 asked for, Ray has 2 processors here"):
+            OverRay(encoder, workers=3, gpus=0.0).__enter__()
