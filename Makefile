@@ -1,11 +1,12 @@
 # make test    set up .venv and run the tests          make check   linting, formatting, types
 # make demo    train on this machine's docstrings, offline make test-slow  real models and data ($NEARER_SHARED, minutes)
 # make browser install Chromium (Debian, Ubuntu) for the tests that look at pages; without one they are skipped
+# make docs    site/ from docs/, to be read in a browser without a network; a broken link is an error
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: setup browser test test-slow check format demo clean
+.PHONY: setup browser test test-slow check format demo docs clean
 
 setup: $(READY)
 
@@ -38,5 +39,8 @@ format: $(READY)
 demo: $(READY)
 	$(BIN)/nearer demo
 
+docs: $(READY)
+	$(BIN)/mkdocs build
+
 clean:
-	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis

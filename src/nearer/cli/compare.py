@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nearer.cli import options
+from nearer.cli import completion, options
 from nearer.cli.output import say, show_report, show_table
 from nearer.errors import InputError, SettingError
 
@@ -21,7 +21,9 @@ def compare(
     models: Annotated[
         list[str], typer.Argument(metavar="MODEL MODEL...", help="Folders or names; the first is compared with.")
     ],
-    tasks: Annotated[str, typer.Option(help="Comma-separated, as for `nearer evaluate`.")] = "sts",
+    tasks: Annotated[
+        str, typer.Option(help="Comma-separated, as for `nearer evaluate`.", autocompletion=completion.tasks)
+    ] = "sts",
     data: Annotated[Path | None, typer.Option(help="Folder of the data sets.")] = None,
     resamples: Annotated[int, typer.Option(min=100, help="Of the bootstrap.")] = 1000,
     confidence: Annotated[float, typer.Option(min=0.5, max=0.999, help="Of the intervals.")] = 0.95,

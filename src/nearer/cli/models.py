@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from nearer.cli import options
+from nearer.cli import completion, options
 from nearer.cli.output import one_line, say, show_report, show_table
 from nearer.errors import InputError, SettingError
 from nearer.text.reading import MAX_CHARACTERS
@@ -38,7 +38,8 @@ def evaluate(
             help="Comma-separated: sts (the seven), sts12 … stsb-dev, sick-r, everyday (bundled), a FILE of scored "
             "pairs; transfer or transfer-fast (the seven), mr … mrpc, mr-fast …, transfer:FILE of labelled sentences; "
             "ranking, ranking:stsb, ranking:FILE; wikiqa, askubuntu, scidocs, stackoverflow, mindsmall, rerank:FILE; "
-            "retrieval:FOLDER."
+            "retrieval:FOLDER.",
+            autocompletion=completion.tasks,
         ),
     ] = "sts",
     data: Annotated[

@@ -7,13 +7,18 @@ from typing import Annotated
 
 import typer
 
-from nearer.cli import options
+from nearer.cli import completion, options
 from nearer.cli.output import say, show_table
 
 
 def sweep(
     recipe: Annotated[
-        str, typer.Argument(metavar="RECIPE", help="A name (see `nearer recipes`) or a YAML file of your own.")
+        str,
+        typer.Argument(
+            metavar="RECIPE",
+            help="A name (see `nearer recipes`) or a YAML file of your own.",
+            autocompletion=completion.recipes,
+        ),
     ],
     corpus: Annotated[str, typer.Option(help="Text to learn from: txt, csv, tsv, jsonl, parquet, hf:NAME.")],
     grid: Annotated[

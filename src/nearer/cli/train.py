@@ -8,14 +8,19 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from nearer.cli import options
+from nearer.cli import completion, options
 from nearer.cli.output import say, show_table
 from nearer.errors import SettingError
 
 
 def train(
     recipe: Annotated[
-        str | None, typer.Argument(metavar="RECIPE", help="A name (see `nearer recipes`) or a YAML file of your own.")
+        str | None,
+        typer.Argument(
+            metavar="RECIPE",
+            help="A name (see `nearer recipes`) or a YAML file of your own.",
+            autocompletion=completion.recipes,
+        ),
     ] = None,
     corpus: Annotated[
         str | None, typer.Option(help="Text to learn from: txt, csv, tsv, jsonl, parquet, hf:NAME.")

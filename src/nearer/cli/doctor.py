@@ -1,0 +1,34 @@
+"""The command that looks at the installation."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nearer.cli.output import show_table
+
+
+def doctor(
+    data: Annotated[
+        Path | None, typer.Option(help="A folder of the published sets, to be checked to the example.")
+    ] = None,
+    online: Annotated[bool, typer.Option("--online", help="Ask the Hugging Face hub as well.")] = False,
+    json_wanted: Annotated[bool, typer.Option("--json", help="For another program.")] = False,
+) -> None:
+    """Check installation, devices, models, caches and data, and say how to mend what is wrong.
+
+    Ends with 1 if something that is needed is broken.
+    """
+    from nearer.doctor import examine, usable
+    from nearer.doctor.report import as_json, as_tables
+
+    findings = list(examine(data, online=online))
+    if json_wanted:
+        print(as_json(findings))
+    else:
+        show_table(as_tables(findings, encoding=sys.stdout.encoding))
+    if not usable(findings):
+        raise typer.Exit(1)
