@@ -1,4 +1,4 @@
-"""Commands that measure speed: bench train, bench encode, bench transfer, bench construct, bench decode."""
+"""Commands that measure speed: bench train, encode, transfer, construct, decode, serve."""
 
 from __future__ import annotations
 
@@ -178,6 +178,28 @@ def decode(
 
     wanted = DecodeBench(model, lists, steps, max_new_tokens=max_new_tokens, alone=alone, precision=precision)
     _show(bench_decode(wanted, say), json_file)
+
+
+@app.command("serve")
+def serve(
+    model: Annotated[str, typer.Option(help="A folder or a name.")] = "wiki-mini",
+    pooling: options.Pooling = None,
+    corpus: Corpus = None,
+    clients: Annotated[int, typer.Option(min=1, help="That ask at the same time.")] = 64,
+    texts: Annotated[int, typer.Option(min=1, help="Of each request.")] = 1,
+    seconds: Annotated[float, typer.Option(min=0.1, help="Of each way.")] = 60.0,
+    batch_wait_ms: Annotated[float | None, typer.Option(min=0, help="As of `nearer serve`. Default: its own.")] = None,
+    precision: options.Precision = options.PrecisionName.float32,
+    device: options.Device = None,
+    json_file: Json = None,
+) -> None:
+    """Load the service with many clients: with dynamic batching, and with each text by itself."""
+    _use(device)
+    _check_json(json_file)
+    from nearer.bench.serve import ServeBench, bench_serve
+
+    wanted = ServeBench(model, pooling, corpus, clients, texts, seconds, batch_wait_ms, precision.value)
+    _show(bench_serve(wanted, say), json_file)
 
 
 def _use(device: str | None) -> None:

@@ -19,11 +19,13 @@ from nearer.cli import (
     compare,
     construct,
     data,
+    doctor,
     export,
     models,
     ranking,
     report,
     search,
+    serve,
     sweep,
     train,
 )
@@ -73,11 +75,13 @@ app.command()(report.report)
 app.command()(train.train)
 app.command()(train.recipes)
 app.command()(train.demo)
+app.command()(doctor.doctor)
 app.command()(sweep.sweep)
 app.command()(ranking.embed)
 app.command()(ranking.rank_encoder)
 app.command()(baselines.whiten)
 app.command()(baselines.static_words)
+app.command()(serve.serve)
 app.add_typer(construct.app, name="construct")
 app.add_typer(search.app, name="search")
 app.add_typer(data.app, name="data")

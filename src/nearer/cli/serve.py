@@ -1,0 +1,109 @@
+"""The command serve: a model as an HTTP service."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nearer.cli import options
+from nearer.cli.output import say
+from nearer.errors import SettingError
+from nearer.extras import require
+
+
+def serve(
+    model: options.Model,
+    index: Annotated[
+        Path | None, typer.Option(help="A folder of `nearer search build` by this model: offers /v1/search.")
+    ] = None,
+    host: Annotated[str, typer.Option(help="Address to listen at. The default is this machine alone.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any that is free.")] = 8000,
+    name: Annotated[
+        str | None, typer.Option(help="What requests call the model. Default: its name, or its folder's.")
+    ] = None,
+    api_key_env: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Ask for the key that this environment variable holds.")
+    ] = None,
+    api_key_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Ask for the key that this file holds.")
+    ] = None,
+    max_items: Annotated[int, typer.Option(min=1, help="Texts of one request.")] = 2048,
+    max_characters: Annotated[int, typer.Option(min=1, help="Characters of one text.")] = 100_000,
+    max_tokens: Annotated[int, typer.Option(min=1, help="Tokens of one request.")] = 300_000,
+    max_body: Annotated[int, typer.Option(min=1, help="KiB of one request's body.")] = 8192,
+    max_waiting: Annotated[int, typer.Option(min=1, help="Texts that may wait for the model; more get a 503.")] = 16384,
+    max_concurrent: Annotated[int, typer.Option(min=1, help="Requests at a time; more get a 503.")] = 1024,
+    batch_texts: Annotated[int, typer.Option(min=1, help="Texts encoded together at most.")] = 256,
+    batch_tokens: Annotated[
+        int | None, typer.Option(min=1, help="Tokens, about, encoded together at most. Default: by the device.")
+    ] = None,
+    batch_wait_ms: Annotated[float, typer.Option(min=0, help="How long a text waits for company.")] = 2.0,
+    timeout: Annotated[float, typer.Option(min=0.001, help="Seconds for a body to come, and for an answer.")] = 60.0,
+    normalize: Annotated[
+        bool | None, typer.Option("--normalize/--no-normalize", help="Vectors of length 1. Default: as the model says.")
+    ] = None,
+    access_log: Annotated[bool, typer.Option("--access-log", help="Print a line for each request.")] = False,
+    pooling: options.Pooling = None,
+    max_length: options.MaxLength = None,
+    text_normalisation: options.Normalisation = None,
+    pooler_as_head: options.PoolerAsHead = False,
+    precision: options.Precision = options.PrecisionName.float32,
+    device: options.Device = None,
+    trust_remote_code: options.RemoteCode = False,
+) -> None:
+    """Serve a model over HTTP: /v1/embeddings, /v1/rerank, /similarity, /v1/search, /health, /metrics."""
+    for package in ("fastapi", "uvicorn"):
+        require(package, "serve", "the service")
+    from nearer.serve.guard import LOOPBACK_HOSTS
+    from nearer.serve.limits import KIB, Limits
+    from nearer.serve.server import is_loopback, open_port, read_api_key, run_server
+
+    key = read_api_key(api_key_env, api_key_file)
+    limits = Limits(
+        items=max_items,
+        characters=max_characters,
+        tokens=max_tokens,
+        body=max_body * KIB,
+        waiting=max(max_waiting, max_items),
+        concurrent=max_concurrent,
+        held=max(Limits.held, max_body * KIB),
+        batch_texts=batch_texts,
+        batch_tokens=batch_tokens,
+        batch_wait=batch_wait_ms / 1000,
+        timeout=timeout,
+    )
+    with open_port(host, port) as bound:
+        if not is_loopback(host) and key is None:
+            say(f"--host {host}: anybody who reaches this machine can use the service; --api-key-env asks for a key")
+        from nearer.baselines import StaticWords, load_scorer
+        from nearer.serve.app import create_app
+        from nearer.serve.served import ServedModel
+
+        loaded = load_scorer(
+            model,
+            device=device,
+            precision=precision.value,
+            pooling=pooling,
+            max_length=max_length,
+            text_normalisation=text_normalisation,
+            pooler_as_head=pooler_as_head,
+            trust_remote_code=trust_remote_code,
+        )
+        opened = None
+        if index is not None:
+            from nearer.search import SearchIndex
+
+            if isinstance(loaded, StaticWords):
+                raise SettingError("--index: static words have no index; name the model that the index was built by.")
+            opened = SearchIndex.open(index, model=loaded)
+            _ = opened.model.loaded  # another model than the index' own is told now, not to the first who searches
+        app = create_app(
+            ServedModel(loaded, name, normalize=normalize),
+            limits=limits,
+            index=opened,
+            api_key=key,
+            hosts=LOOPBACK_HOSTS | {host.lower()} if is_loopback(host) else None,
+        )
+        run_server(app, bound, tell=say, access_log=access_log)

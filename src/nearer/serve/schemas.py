@@ -1,0 +1,183 @@
+"""Bodies of requests and answers, as the service's OpenAPI description shows them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
+
+Text = Annotated[str, Field(min_length=1)]
+
+
+def _number(value: Any) -> Any:
+    """JSON's true and "3" are no numbers, though Python and pydantic could make some of them."""
+    if isinstance(value, (bool, str)):
+        raise ValueError("a whole number is needed")
+    return value
+
+
+Count = Annotated[int, Field(ge=0), BeforeValidator(_number)]
+Positive = Annotated[int, Field(ge=1), BeforeValidator(_number)]
+Texts = Annotated[list[Text], Field(min_length=1)]
+# Which of two shapes is meant is decided by one look, so that an error tells of that one alone. These names of shapes
+# appear in pydantic's errors, and are left out of ours.
+ONE, SEVERAL, PLAIN, OBJECT, PAIRS, LISTS = SHAPES = ("one-", "several-", "plain-", "object-", "pairs-", "lists-")
+OneOrSeveral = Annotated[
+    Annotated[Text, Tag(ONE)] | Annotated[Texts, Tag(SEVERAL)],
+    Discriminator(lambda value: SEVERAL if isinstance(value, list) else ONE),
+]
+ServedName = Annotated[str | None, Field(description="The served model's name; it may be left out.")]
+
+
+class Body(BaseModel):
+    """A field that is not known is refused: ignored, it would change nothing and nobody would know."""
+
+    model_config = ConfigDict(extra="forbid", protected_namespaces=())
+
+
+class EmbeddingsBody(Body):
+    input: Annotated[
+        OneOrSeveral, Field(description="A text or several. Lists of token ids are not taken: ids differ by model.")
+    ]
+    model: Annotated[str, Field(description="The served model's name.")]
+    encoding_format: Annotated[Literal["float", "base64"], Field(description="base64: float32, little-endian.")] = (
+        "float"
+    )
+    dimensions: Annotated[
+        Positive | None, Field(description="The model's own number of dimensions; no other can be had.")
+    ] = None
+    user: Annotated[str | None, Field(description="Taken for OpenAI's clients; not used.")] = None
+
+
+class Document(Body):
+    text: Text
+
+
+TextOrDocument = Annotated[
+    Annotated[Text, Tag(PLAIN)] | Annotated[Document, Tag(OBJECT)],
+    Discriminator(lambda value: OBJECT if isinstance(value, (dict, Document)) else PLAIN),
+]
+
+
+class RerankBody(Body):
+    query: Text
+    documents: Annotated[list[TextOrDocument], Field(min_length=1)]
+    model: ServedName = None
+    top_n: Annotated[Positive | None, Field(description="The best so many alone.")] = None
+    return_documents: Annotated[bool, Field(strict=True, description="Repeat each document in the answer.")] = False
+
+
+class PairsBody(Body):
+    pairs: Annotated[list[Annotated[list[Text], Field(min_length=2, max_length=2)]], Field(min_length=1)]
+    model: ServedName = None
+
+
+class ListsBody(Body):
+    first: OneOrSeveral
+    second: OneOrSeveral
+    model: ServedName = None
+
+
+def _which(body: Any) -> str:
+    return PAIRS if isinstance(body, PairsBody) or (isinstance(body, dict) and "pairs" in body) else LISTS
+
+
+SimilarityBody = Annotated[Annotated[PairsBody, Tag(PAIRS)] | Annotated[ListsBody, Tag(LISTS)], Discriminator(_which)]
+
+
+class SearchBody(Body):
+    query: Annotated[OneOrSeveral, Field(description="A text or several.")]
+    k: Annotated[Positive, Field(description="Sentences for each query.")] = 10
+    exact: Annotated[bool, Field(strict=True, description="Compare with all sentences.")] = False
+    rerank: Annotated[
+        Count, Field(description="Take so many and order them by how alike they rank a corpus (RankEncoder).")
+    ] = 0
+    model: ServedName = None
+
+
+class Usage(BaseModel):
+    prompt_tokens: int
+    total_tokens: int
+    cut_texts: Annotated[int, Field(description="Texts longer than the model reads; their ends were left out.")]
+
+
+class Embedding(BaseModel):
+    object: Literal["embedding"]
+    index: int
+    embedding: list[float] | str
+
+
+class Embeddings(BaseModel):
+    object: Literal["list"]
+    data: list[Embedding]
+    model: str
+    usage: Usage
+
+
+class Result(BaseModel):
+    index: int
+    relevance_score: float
+    document: Document | None = None
+
+
+class Reranked(BaseModel):
+    model: str
+    results: list[Result]
+    usage: Usage
+
+
+class Similarities(BaseModel):
+    scores: Annotated[
+        list[float] | list[list[float]] | float,
+        Field(description="Of pairs a list; of two texts a number; else a matrix (first, second)."),
+    ]
+    model: str
+    usage: Usage
+
+
+class Hit(BaseModel):
+    """score: by what hits are ordered; line: of the file `source`; row: place in the index."""
+
+    text: str
+    score: float
+    cosine: float
+    row: int
+    line: int
+    source: str
+
+
+class Found(BaseModel):
+    results: Annotated[list[Hit] | list[list[Hit]], Field(description="Of one query a list, of several a list each.")]
+    model: str
+
+
+class ModelCard(BaseModel):
+    id: str
+    object: Literal["model"]
+    created: int
+    owned_by: str
+    dimensions: int
+    max_tokens: int
+    scoring: str
+
+
+class Models(BaseModel):
+    object: Literal["list"]
+    data: list[ModelCard]
+
+
+class Health(BaseModel):
+    status: Literal["ok"]
+    model: str
+    waiting_texts: int
+
+
+class ErrorFacts(BaseModel):
+    message: str
+    type: str
+    param: str | None
+    code: str
+
+
+class ErrorBody(BaseModel):
+    error: ErrorFacts

@@ -1,0 +1,92 @@
+"""A service around a tiny random encoder, and clients of it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from fastapi.testclient import TestClient
+
+from nearer.cli.main import main
+from nearer.encoder import Encoder
+from nearer.serve.app import create_app
+from nearer.serve.limits import Limits
+from nearer.serve.served import Encoded, ServedModel
+
+
+@pytest.fixture(scope="session")
+def encoder(tiny_model: Callable[[str], Path]) -> Encoder:
+    return Encoder.load(tiny_model("bert"), pooling="mean", device="cpu")
+
+
+@pytest.fixture(scope="session")
+def served(encoder: Encoder) -> ServedModel:
+    return ServedModel(encoder, "tiny")
+
+
+class Watched(ServedModel):
+    """A model that notes its batches, and computes none while its gate is closed."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        super().__init__(encoder, "tiny")
+        self.batches: list[list[str]] = []
+        self.gate = threading.Event()
+        self.gate.set()
+        self.entered = threading.Semaphore(0)
+
+    def encode(self, texts: Sequence[str]) -> Encoded:
+        self.batches.append(list(texts))
+        self.entered.release()
+        assert self.gate.wait(20)
+        return super().encode(texts)
+
+
+@pytest.fixture
+def watched(encoder: Encoder) -> Watched:
+    return Watched(encoder)
+
+
+@pytest.fixture
+def client_of() -> Iterator[Callable[..., TestClient]]:
+    """A client of a new service; all end with the test, as on shutdown."""
+    opened = []
+
+    def make(model: ServedModel, **options) -> TestClient:
+        limits = Limits(**options.pop("limits", {}))
+        app = create_app(model, limits=limits, **options)
+        client = TestClient(app, raise_server_exceptions=False)
+        opened.append(client.__enter__())
+        return opened[-1]
+
+    yield make
+    for client in opened:
+        client.__exit__(None, None, None)
+
+
+class Outcome(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def nearer(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
+    """`nearer("serve", …)`: the exit code and what was printed."""
+
+    def run(*arguments: object) -> Outcome:
+        monkeypatch.setattr("sys.argv", ["nearer", *map(str, arguments)])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as caught:
+            main()
+        captured = capsys.readouterr()
+        return Outcome(int(caught.value.code or 0), captured.out, captured.err)
+
+    return run
+
+
+@pytest.fixture
+def client(client_of, served: ServedModel) -> TestClient:
+    return client_of(served)
