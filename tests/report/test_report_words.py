@@ -102,7 +102,9 @@ class TestRecipes:
             notes.said("student_temperature", 0.1)
             == "softer than the paper's: the whole list counts, not its first entries"
         )
-        assert notes.said("learning_rate", 0.0005) == ""  # the same, however it is written; nothing is said of it
+        # the same, however it is written
+        assert notes.said("learning_rate", 0.001) == "5e-4 and four epochs end two points lower"
+        assert notes.said("warmup", 0.05) == ""  # nothing is said of it
         assert notes.said("select_on", ["everyday"]) == ""
 
     def test_of_a_changed_setting_the_recipe_says_something_else(self) -> None:
