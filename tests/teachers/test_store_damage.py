@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from teacher_text import OTHERS, SENTENCES, WINDOW, Watch, write_lines
 
 from nearer.encoder import Encoder
-from nearer.encoder.encoder import Vectors
+from nearer.encoder.comparing import Vectors
 from nearer.errors import InputError
 from nearer.teachers import VectorStore
 from nearer.text import read_sentences

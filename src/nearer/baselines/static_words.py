@@ -12,18 +12,18 @@ from __future__ import annotations
 import json
 import re
 import tempfile
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, overload
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from nearer.baselines.word_vectors import read_word_vectors
-from nearer.encoder.encoder import Ranked, Vectors, compare, rank_by, unit_rows
+from nearer.encoder.comparing import ByCosine, Vectors, unit_rows
 from nearer.encoder.encoding import check_sentences
 from nearer.encoder.settings import EncoderSettings
 from nearer.errors import InputError, ModelError, first_line
@@ -53,7 +53,7 @@ class Coverage:
 
 
 @dataclass(eq=False)
-class StaticWords:
+class StaticWords(ByCosine):
     """A model without context, with the calls of `Encoder` that evaluation, analysis and ranking use.
 
     Each word is looked up as it is written, then in lower case. Unknown words are left out of the mean; a sentence of
@@ -172,30 +172,6 @@ class StaticWords:
             words, unknown, count = words + found, unknown + found - known, count + 1
             without_any += not known
         return Coverage(words, unknown, count, without_any)
-
-    @overload
-    def similarity(self, first: str, second: str) -> float: ...
-    @overload
-    def similarity(self, first: str | Sequence[str], second: str | Sequence[str]) -> float | Vectors: ...
-
-    def similarity(self, first: str | Sequence[str], second: str | Sequence[str]) -> float | Vectors:
-        """Cosines: one number for two sentences, else a matrix (first, second)."""
-        return compare(self.encode, self.score_matrix, first, second)
-
-    def pair_scores(self, first: Vectors, second: Vectors) -> NDArray[np.float64]:
-        """Cosine of each row of `first` with the same row of `second`."""
-        one, two = (unit_rows(side.astype(np.float64)) for side in (first, second))
-        cosines: NDArray[np.float64] = (one * two).sum(-1)
-        return cosines
-
-    def score_matrix(self, first: Vectors, second: Vectors) -> Vectors:
-        """Cosines of all rows of `first` with all rows of `second` (first, second)."""
-        cosines: Vectors = unit_rows(first) @ unit_rows(second).T
-        return cosines
-
-    def rank(self, query: str, candidates: Sequence[str], *, top: int | None = None) -> list[Ranked]:
-        """The candidates by falling similarity to the query; equal ones keep their order."""
-        return rank_by(self.similarity, query, candidates, top)
 
     def _rows(self, sentence: str) -> NDArray[np.int64]:
         """The rows of the words that are known."""

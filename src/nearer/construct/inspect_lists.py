@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from nearer.encoder.encoder import Vectors, unit_rows
+from nearer.encoder.comparing import Vectors, unit_rows
 from nearer.errors import InputError
 from nearer.evaluation.ranking_measures import kendall
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from nearer.encoder.encoder import Ranked, unit_rows
+from nearer.encoder.comparing import Ranked, unit_rows
 from nearer.errors import SettingError
 from nearer.evaluation.retrieval import TextEncoder
 

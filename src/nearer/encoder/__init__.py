@@ -1,6 +1,7 @@
 """The sentence encoder: loading, encoding, saving. Knows nothing of training."""
 
-from nearer.encoder.encoder import Encoder, Ranked
+from nearer.encoder.comparing import Ranked
+from nearer.encoder.encoder import Encoder
 from nearer.encoder.settings import EncoderSettings
 
 __all__ = ["Encoder", "EncoderSettings", "Ranked"]

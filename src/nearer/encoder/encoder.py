@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, overload
+from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from nearer.encoder.backbone import trailing_padding
 from nearer.encoder.batching import Tokenised
+from nearer.encoder.comparing import ByCosine, Vectors
 from nearer.encoder.encoding import BulkEncoding, at_inference, check_sentences
 from nearer.encoder.folder import load_parts, save_parts
 from nearer.encoder.pooling import needs_hidden_states, pool
@@ -22,18 +21,8 @@ from nearer.encoder.settings import EncoderSettings
 from nearer.encoder.sources import model_folder
 from nearer.errors import SettingError
 
-Vectors = NDArray[np.float32]
 
-
-class Ranked(NamedTuple):
-    """One candidate of a ranking: its place in the list that was given, and its similarity to the query."""
-
-    place: int
-    score: float
-    sentence: str
-
-
-class Encoder(nn.Module):
+class Encoder(ByCosine, nn.Module):
     """Turns sentences into vectors whose cosine says how near they are in meaning.
 
     Load one with `Encoder.load`; `encode`, `similarity` and `rank` use it; `save` writes a folder that
@@ -216,31 +205,6 @@ class Encoder(nn.Module):
         projections: Any = self.projections
         return Encoder(backbone, self.tokenizer, self.settings, head=self.head, projections=projections).eval()
 
-    @overload
-    def similarity(self, first: str, second: str) -> float: ...
-    @overload
-    def similarity(self, first: str | Sequence[str], second: str | Sequence[str]) -> float | Vectors: ...
-
-    def similarity(self, first: str | Sequence[str], second: str | Sequence[str]) -> float | Vectors:
-        """Cosines: one number for two sentences, else a matrix (first, second)."""
-        return compare(self.encode, self.score_matrix, first, second)
-
-    def pair_scores(self, first: Vectors, second: Vectors) -> NDArray[np.float64]:
-        """Similarity of each row of `first` to the same row of `second`: what evaluation correlates with the gold."""
-        cosines: NDArray[np.float64] = (unit_rows(first.astype(np.float64)) * unit_rows(second.astype(np.float64))).sum(
-            -1
-        )
-        return cosines
-
-    def score_matrix(self, first: Vectors, second: Vectors) -> Vectors:
-        """Similarities of all rows of `first` to all rows of `second` (first, second)."""
-        cosines: Vectors = unit_rows(first) @ unit_rows(second).T
-        return cosines
-
-    def rank(self, query: str, candidates: Sequence[str], *, top: int | None = None) -> list[Ranked]:
-        """The candidates by falling similarity to the query; equal ones keep their order."""
-        return rank_by(self.similarity, query, candidates, top)
-
     @property
     def keeps_head(self) -> bool:
         """Whether the head, if there is one, is part of the encoder at inference."""
@@ -277,42 +241,6 @@ class Encoder(nn.Module):
     @property
     def device(self) -> torch.device:
         return next(self.backbone.parameters()).device
-
-
-def compare(
-    encode: Callable[[list[str]], Vectors],
-    matrix: Callable[[Vectors, Vectors], Vectors],
-    first: str | Sequence[str],
-    second: str | Sequence[str],
-) -> float | Vectors:
-    """The matrix (first, second) of two lists' vectors; of two sentences its one entry."""
-    firsts = [first] if isinstance(first, str) else list(first)
-    seconds = [second] if isinstance(second, str) else list(second)
-    vectors = encode([*firsts, *seconds])
-    scores = matrix(vectors[: len(firsts)], vectors[len(firsts) :])
-    return float(scores[0, 0]) if isinstance(first, str) and isinstance(second, str) else scores
-
-
-def rank_by(
-    similarity: Callable[[str, list[str]], Any], query: str, candidates: Sequence[str], top: int | None
-) -> list[Ranked]:
-    """Candidates by falling similarity to the query; equal ones keep their order."""
-    if top is not None and top < 1:
-        raise SettingError(f"top: {top} is below 1.")
-    if not candidates:
-        return []
-    # equal candidates share one score: equal rows of a matrix product can differ in the last bit
-    unique = {candidate: place for place, candidate in enumerate(dict.fromkeys(candidates))}
-    matrix = np.asarray(similarity(query, list(unique)))
-    scores = matrix[0, [unique[candidate] for candidate in candidates]]
-    order = np.argsort(-scores, kind="stable")[:top]
-    return [Ranked(int(place), float(scores[place]), candidates[place]) for place in order]
-
-
-def unit_rows(vectors: NDArray[Any]) -> NDArray[Any]:
-    """Rows of length 1; a row of zeros stays one."""
-    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    return vectors / np.where(lengths == 0, 1, lengths)
 
 
 def chosen_device(device: str | torch.device | None) -> torch.device:

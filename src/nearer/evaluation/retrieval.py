@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from nearer.encoder.encoder import unit_rows
+from nearer.encoder.comparing import unit_rows
 from nearer.errors import InputError, ModelError
 
 # Similarities held at a time: 64 MB in float32, whatever the number of queries and candidates.

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, overload
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from nearer.encoder.backbone import load_tokenizer
 from nearer.encoder.batching import Tokenised, check_batches, cut, longest_first
-from nearer.encoder.encoder import Ranked, Vectors, compare, rank_by, unit_rows
+from nearer.encoder.comparing import ByCosine, Vectors, unit_rows
 from nearer.encoder.encoding import TOKENS_ON_CPU, check_sentences, once_each
 from nearer.encoder.layout import read_json
 from nearer.encoder.settings import EncoderSettings
@@ -34,7 +34,7 @@ FORMAT = 1
 PROVIDERS = ("CPUExecutionProvider",)
 
 
-class OnnxEncoder:
+class OnnxEncoder(ByCosine):
     """Loads a folder that `nearer export onnx` wrote; `nearer.evaluate` takes it as it takes any model."""
 
     scoring: ClassVar[str] = "cosine"
@@ -126,27 +126,3 @@ class OnnxEncoder:
         [vectors] = self.session.run(["sentence_embedding"], {name: given[name] for name in self.inputs})
         found: Vectors = vectors
         return found
-
-    @overload
-    def similarity(self, first: str, second: str) -> float: ...
-    @overload
-    def similarity(self, first: str | Sequence[str], second: str | Sequence[str]) -> float | Vectors: ...
-
-    def similarity(self, first: str | Sequence[str], second: str | Sequence[str]) -> float | Vectors:
-        """Cosines: one number for two sentences, else a matrix (first, second)."""
-        return compare(self.encode, self.score_matrix, first, second)
-
-    def pair_scores(self, first: Vectors, second: Vectors) -> NDArray[np.float64]:
-        """Cosine of each row of `first` with the same row of `second`."""
-        one, two = (unit_rows(side.astype(np.float64)) for side in (first, second))
-        cosines: NDArray[np.float64] = (one * two).sum(-1)
-        return cosines
-
-    def score_matrix(self, first: Vectors, second: Vectors) -> Vectors:
-        """Cosines of all rows of `first` with all rows of `second` (first, second)."""
-        cosines: Vectors = unit_rows(first) @ unit_rows(second).T
-        return cosines
-
-    def rank(self, query: str, candidates: Sequence[str], *, top: int | None = None) -> list[Ranked]:
-        """The candidates by falling similarity to the query; equal ones keep their order."""
-        return rank_by(self.similarity, query, candidates, top)

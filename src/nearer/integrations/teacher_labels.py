@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nearer.encoder.encoder import unit_rows
+from nearer.encoder.comparing import unit_rows
 from nearer.errors import InputError, SettingError
 from nearer.extras import require
 

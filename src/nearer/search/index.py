@@ -196,7 +196,7 @@ class SearchIndex:
         return self.manifest.count
 
     def _vectors(self, queries: Sequence[str] | NDArray[Any]) -> Vectors:
-        from nearer.encoder.encoder import unit_rows
+        from nearer.encoder.comparing import unit_rows
 
         if not isinstance(queries, np.ndarray):
             texts = list(queries)

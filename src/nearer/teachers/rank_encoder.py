@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nearer.encoder import Encoder
-from nearer.encoder.encoder import Ranked, Vectors, compare, rank_by, unit_rows
+from nearer.encoder.comparing import Comparing, Vectors, unit_rows
 from nearer.encoder.fingerprint import encoder_fingerprint
 from nearer.encoder.folder import save_parts
 from nearer.encoder.projection import Dense
@@ -34,7 +34,7 @@ VECTORS_FILE, FACTS_FILE = "rank_corpus.npy", "rank_corpus.json"
 
 
 @dataclass(eq=False)
-class RankEncoder:
+class RankEncoder(Comparing):
     """similarity = λ_inf · Spearman's correlation of the two similarity lists + (1 − λ_inf) · cosine.
 
     corpus: unit vectors (corpus size, dimension) by the same encoder. With inference_weight 1 it is the paper's
@@ -153,15 +153,6 @@ class RankEncoder:
         """The encoder's vectors; what makes two of them alike is `similarity`, not their cosine alone."""
         return self.encoder.encode(sentences, **options)
 
-    @overload
-    def similarity(self, first: str, second: str) -> float: ...
-    @overload
-    def similarity(self, first: str | Sequence[str], second: str | Sequence[str]) -> float | Vectors: ...
-
-    def similarity(self, first: str | Sequence[str], second: str | Sequence[str]) -> float | Vectors:
-        """One number for two sentences, else a matrix (first, second)."""
-        return compare(self.encode, self.score_matrix, first, second)
-
     def pair_scores(self, first: Vectors, second: Vectors) -> NDArray[np.float64]:
         """Similarity of each row of `first` to the same row of `second`."""
         cosines = self.encoder.pair_scores(first, second)
@@ -178,10 +169,6 @@ class RankEncoder:
             scores = self._mixed(self._ranks.similarities(left, right), scores)
         found: Vectors = scores.cpu().numpy()
         return found
-
-    def rank(self, query: str, candidates: Sequence[str], *, top: int | None = None) -> list[Ranked]:
-        """The candidates by falling similarity to the query; equal ones keep their order."""
-        return rank_by(self.similarity, query, candidates, top)
 
     def _mixed(self, ranks: Tensor, cosines: Tensor) -> Tensor:
         return self.inference_weight * ranks + (1 - self.inference_weight) * cosines
