@@ -9,8 +9,7 @@ import pytest
 from rich.console import Console
 
 from nearer.bench.report import FLOOR, Report, Row, check_writable, compared
-from nearer.bench.units import as_bytes, as_seconds, counts
-from nearer.errors import InputError, SettingError
+from nearer.errors import InputError
 
 ROWS = [
     Row("step", "theirs", 0.8, batch=64, rounds=(0.7, 0.8, 0.9), memory=3 * 2**30),
@@ -88,15 +87,3 @@ def test_the_table_shows_every_figure() -> None:
         assert figure in shown
     assert "× theirs" in shown
     assert "tokens" not in shown  # a column without a figure is left out
-
-
-def test_counts() -> None:
-    assert counts("64, 1k,10K,1m,64", "--sizes") == [64, 1_000, 10_000, 1_000_000]
-    for wrong in ("", "many", "0", "-1", "1g", "1.5k", "64,"):
-        with pytest.raises(SettingError, match=r"--sizes: .* is not a number such as"):
-            counts(wrong, "--sizes")
-
-
-def test_units() -> None:
-    assert [as_seconds(value) for value in (None, 0.0042, 12.34, 150.0)] == ["", "4.20 ms", "12.3 s", "2.5 min"]
-    assert [as_bytes(value) for value in (None, 2**20, 3 * 2**29)] == ["", "1 MiB", "1.50 GiB"]

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from nearer.construct import kmeans
-from nearer.construct.kmeans import cluster, fit_centres, nearest, spread_out
+from nearer.analysis import kmeans
+from nearer.analysis.kmeans import cluster, fit_centres, nearest, spread_out
 from nearer.construct.starts import ClusteredStarts, GivenStarts, draw, read_starts, write_starts
 from nearer.encoder import Encoder
 from nearer.errors import InputError, SettingError

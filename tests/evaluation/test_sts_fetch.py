@@ -158,7 +158,7 @@ class TestFailures:
             fetch(tmp_path / "file/sts", mirror)
 
     def test_a_file_that_cannot_be_written(self, mini_sts, mirror: Path, tmp_path: Path) -> None:
-        (tmp_path / "sts" / "STS16.test.partial").mkdir(parents=True)
+        (tmp_path / "sts" / ".STS16.test.jsonl.partial").mkdir(parents=True)
         with pytest.raises(InputError, match=r"STS16.test.jsonl: cannot be written \(Is a directory\)"):
             fetch(tmp_path / "sts", mirror)
 

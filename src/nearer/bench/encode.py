@@ -22,12 +22,12 @@ from nearer.bench.report import Report, Row, compared, new_report
 from nearer.bench.steps import DOES_NOT_FIT, OURS
 from nearer.bench.text import corpus_text, mixed, write_sentences
 from nearer.bench.timing import alternate
-from nearer.bench.units import as_bytes
 from nearer.distributed import local_device
 from nearer.encoder import Encoder
 from nearer.encoder.files import encode_file
 from nearer.errors import SettingError
 from nearer.text import read_sentences
+from nearer.units import as_bytes
 
 DTYPES = {"float32": torch.float32, "bf16": torch.bfloat16}
 WARM_UP = 64

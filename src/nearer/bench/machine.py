@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from nearer.bench.units import as_bytes
+from nearer.units import as_bytes
 from nearer.versions import library_versions
 
 PEER = "sentence-transformers"

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from nearer.bench.machine import Ceilings, machine_facts, versions
-from nearer.bench.units import as_bytes, as_count, as_seconds
 from nearer.errors import InputError
+from nearer.units import as_bytes, as_count, as_seconds
+from nearer.whole_file import partial_of, write_whole
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -103,12 +104,9 @@ class Report:
 
     def write_json(self, path: str | Path) -> None:
         """Whole or not at all."""
-        partial = _partial(Path(path))
         try:
-            partial.write_text(self.to_json() + "\n", encoding="utf-8")
-            partial.replace(path)
+            write_whole(Path(path), self.to_json() + "\n")
         except OSError as error:
-            partial.unlink(missing_ok=True)
             raise InputError(f"{path}: cannot be written ({error.strerror}).") from None
 
     def table(self) -> Group:
@@ -153,14 +151,10 @@ def check_writable(path: str | Path) -> None:
     if path.is_dir():
         raise InputError(f"{path}: is a folder, the report is a file.")
     try:
-        _partial(path).touch()
-        _partial(path).unlink()
+        partial_of(path).touch()
+        partial_of(path).unlink()
     except OSError as error:
         raise InputError(f"{path}: cannot be written ({error.strerror}).") from None
-
-
-def _partial(path: Path) -> Path:
-    return path.with_name(f".{path.name}.partial")
 
 
 def _machine_lines(machine: Mapping[str, Any]) -> Iterator[str]:

@@ -51,7 +51,7 @@ def train(
     _use(device)
     _check_json(json_file)
     from nearer.bench.train import TrainBench, bench_train
-    from nearer.bench.units import counts
+    from nearer.units import counts
 
     wanted = TrainBench(
         batches=None if batch is None else counts(batch, "--batch"),
@@ -100,7 +100,7 @@ def encode(
     _use(device)
     _check_json(json_file)
     from nearer.bench.encode import EncodeBench, bench_encode
-    from nearer.bench.units import counts
+    from nearer.units import counts
 
     wanted = EncodeBench(
         model=model,
@@ -154,7 +154,7 @@ def construct(
     _use(device)
     _check_json(json_file)
     from nearer.bench.construct import ConstructBench, bench_construct
-    from nearer.bench.units import counts
+    from nearer.units import counts
 
     wanted = ConstructBench(corpus, counts(sizes, "--sizes"), model, pooling, generator, anchors)
     _show(bench_construct(wanted, say), json_file)

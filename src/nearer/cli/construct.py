@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nearer.cli import construct_lists, options
+from nearer.cli import construct_inspect, construct_lists, options
 from nearer.cli.output import say, show_report, show_table
 from nearer.errors import SettingError
 from nearer.text.reading import MAX_CHARACTERS
@@ -20,12 +20,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Build training data from raw sentences.")
 app.command("lists")(construct_lists.lists)
-app.command("inspect")(construct_lists.inspect)
-
-
-class DataFormat(StrEnum):
-    jsonl = "jsonl"
-    parquet = "parquet"
+app.command("inspect")(construct_inspect.inspect)
 
 
 class Level(StrEnum):
@@ -63,7 +58,7 @@ def debiased(
     limit: Annotated[
         int | None, typer.Option(min=1, help="The first so many sentences only; a later run without it goes on.")
     ] = None,
-    format: Annotated[DataFormat, typer.Option(help="How the data set is written.")] = DataFormat.jsonl,
+    format: Annotated[options.FormatName, typer.Option(help="How the data set is written.")] = options.FormatName.jsonl,
     nli: Annotated[
         str | None, typer.Option(metavar="TRIPLETS", help="A file of NLI triplets to compare the samples with.")
     ] = None,

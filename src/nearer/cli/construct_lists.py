@@ -1,4 +1,4 @@
-"""Commands about ranking lists: construct lists, construct inspect."""
+"""construct lists: ranking lists by a language model."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from nearer.cli import options
-from nearer.cli.output import say, show_report, show_table
-from nearer.errors import InputError, SettingError
+from nearer.cli.output import say, show_report
+from nearer.errors import SettingError
 from nearer.text.reading import MAX_CHARACTERS
 
 if TYPE_CHECKING:
@@ -33,11 +33,6 @@ class MethodName(StrEnum):
     single_step = "single-step"
 
 
-class EngineName(StrEnum):
-    process = "process"
-    ray = "ray"
-
-
 class KindName(StrEnum):
     auto = "auto"
     transformers = "transformers"
@@ -47,11 +42,6 @@ class KindName(StrEnum):
 class RulesName(StrEnum):
     paper = "paper"
     released = "released"
-
-
-class FormatName(StrEnum):
-    jsonl = "jsonl"
-    parquet = "parquet"
 
 
 def lists(
@@ -85,7 +75,9 @@ def lists(
     per_cluster: Annotated[int, typer.Option(min=1, help="Start sentences of each.")] = 20,
     model: Annotated[str, typer.Option(help="Encoder whose vectors are clustered.", show_default=True)] = DEFAULT_MODEL,
     pooling: options.Pooling = None,
-    engine: Annotated[EngineName, typer.Option(help="In this process, or over Ray Data.")] = EngineName.process,
+    engine: Annotated[
+        options.EngineName, typer.Option(help="In this process, or over Ray Data.")
+    ] = options.EngineName.process,
     workers: Annotated[int | None, typer.Option(min=1, help="With --engine ray: so many (2).")] = None,
     kind: Annotated[KindName, typer.Option(help="What runs the language model.")] = KindName.auto,
     batch: Annotated[int, typer.Option(min=1, help="Lists that grow at once.")] = 16,
@@ -104,7 +96,7 @@ def lists(
     precision: Annotated[
         str | None, typer.Option(help="Of the language model. Default: float32 on a CPU, bf16 on a GPU.")
     ] = None,
-    format: Annotated[FormatName, typer.Option(help="Of the data set.")] = FormatName.jsonl,
+    format: Annotated[options.FormatName, typer.Option(help="Of the data set.")] = options.FormatName.jsonl,
     columns: options.Columns = None,
     encoding: options.Encoding = "utf-8",
     max_characters: options.MaxCharacters = MAX_CHARACTERS,
@@ -122,8 +114,7 @@ def lists(
     # what can be wrong without a model first: loading and encoding take time
     if guidance is None:
         guidance = GUIDANCE if method is MethodName.directional else 0.0
-    if workers is not None and engine is not EngineName.ray:
-        raise SettingError("--workers: are Ray's; give --engine ray with it.")
+    options.check_workers(engine, workers)
     settings = ListSettings(
         method=method.value,
         template=load_template(method.value, steps, template),
@@ -174,47 +165,13 @@ def lists(
     _tell(result, steps)
 
 
-def inspect(
-    sources: Annotated[
-        list[str], typer.Argument(metavar="LISTS", help="Folders of `construct lists`, or files of lists.")
-    ],
-    model: Annotated[str, typer.Option(help="Encoder that judges: its cosine to the first sentence.")] = DEFAULT_MODEL,
-    pooling: options.Pooling = None,
-    max_length: options.MaxLength = None,
-    show: Annotated[int, typer.Option(min=0, help="Print so many lists with their similarities.")] = 3,
-    out: Annotated[
-        Path | None, typer.Option(help="Draw the average similarities of the first 16 sentences: .svg or .png.")
-    ] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Judge only the first so many lists of each.")] = None,
-    device: options.Device = None,
-) -> None:
-    """Judge ranking lists: how far each is in descending order of similarity to its first sentence.
+def load_encoder(model: str, pooling: str | None, device: str | None, max_length: int | None = None) -> Encoder:
+    """The encoder that lists are begun with, or judged by."""
+    from nearer.encoder import Encoder
 
-    Several sets of lists stand side by side.
-    """
-    from nearer.construct.inspect_lists import inspect_lists
-    from nearer.construct.inspect_tables import lists_table, measures_table, save_heat_maps
-    from nearer.construct.list_files import read_lists
-
-    if out is not None:
-        _check_figure(out)
-    files = [read_lists(source) for source in sources]
-    for file in files:
-        if file.report is not None:
-            show_report(file.report)
-        if file.unfinished:
-            say(f"{file.name}: is not finished; these are its {len(file.lists):,} lists so far")
-    encoder = _encoder(model, pooling, device, max_length)
-    found = [inspect_lists(file.name, file.lists[:limit], encoder, progress=True) for file in files]
-    if show:
-        show_table(lists_table(found, show))
-    show_table(measures_table(found))
-    say(f"similarity: cosine by {model}, {encoder.settings.pooling} pooling")
-    for one in found:
-        if one.undefined:
-            say(f"{one.name}: {one.undefined:,} lists have no order (two sentences, or all alike); tau is of the rest")
-    if out is not None:
-        say(f"{save_heat_maps(found, out)}: average similarities of the first sentences")
+    if pooling is None and model == DEFAULT_MODEL:
+        pooling = "mean"  # which it does best with untrained
+    return Encoder.load(model, pooling=pooling, device=device, max_length=max_length)
 
 
 def _source(
@@ -241,25 +198,17 @@ def _source(
         return given
     reading = read_sentences(corpus, **reading_options)
     reading.fingerprint()
-    encoder = _encoder(model, pooling, device)
+    encoder = load_encoder(model, pooling, device)
     store = VectorStore(encoder, precision=teacher_precision(encoder.device))
     return ClusteredStarts(reading, store, clusters, per_cluster, seed)
 
 
-def _encoder(model: str, pooling: str | None, device: str | None, max_length: int | None = None) -> Encoder:
-    from nearer.encoder import Encoder
-
-    if pooling is None and model == DEFAULT_MODEL:
-        pooling = "mean"  # which it does best with untrained
-    return Encoder.load(model, pooling=pooling, device=device, max_length=max_length)
-
-
 def _workforce(
-    engine: EngineName, make_engine: Callable[[], Engine], workers: int | None, batch: int, device: str | None
+    engine: options.EngineName, make_engine: Callable[[], Engine], workers: int | None, batch: int, device: str | None
 ) -> Workforce:
     from nearer.construct.lists import InProcess
 
-    if engine is EngineName.process:
+    if engine is options.EngineName.process:
         return InProcess(make_engine)
     from nearer.construct.ray_lists import OverRay
 
@@ -280,14 +229,3 @@ def _tell(result: ListsResult, steps: int) -> None:
         say(f"  {result.starts - begun:,} of {result.starts:,} start sentences are left; without --limit it goes on")
     if result.built:
         say(f"  in this run: {result.built:,} lists, {result.pace}")
-
-
-def _check_figure(out: Path) -> None:
-    from nearer.analysis.figures import FORMATS
-    from nearer.extras import require
-
-    require("matplotlib", "plots", "--out: drawing a figure")
-    if out.suffix.lower().lstrip(".") not in FORMATS:
-        raise SettingError(f"--out: {out} is neither .svg nor .png.")
-    if not out.parent.is_dir():
-        raise InputError(f"{out}: the folder {out.parent} does not exist.")

@@ -10,6 +10,16 @@ import typer
 from nearer.errors import SettingError
 
 
+class EngineName(StrEnum):
+    process = "process"
+    ray = "ray"
+
+
+class FormatName(StrEnum):
+    jsonl = "jsonl"
+    parquet = "parquet"
+
+
 class PrecisionName(StrEnum):
     float32 = "float32"
     bf16 = "bf16"
@@ -75,6 +85,11 @@ def read_options(columns: str | None, encoding: str, max_characters: int) -> dic
         "encoding": encoding,
         "max_characters": max_characters,
     }
+
+
+def check_workers(engine: EngineName, workers: int | None) -> None:
+    if workers is not None and engine is not EngineName.ray:
+        raise SettingError("--workers: are Ray's; give --engine ray with it.")
 
 
 def worker_devices(device: str | None, devices: str | None, processes: int | None) -> list[str] | None:

@@ -24,6 +24,7 @@ from typing import Any, Literal, Self, TextIO
 from nearer.errors import InputError, SettingError
 from nearer.extras import require
 from nearer.text.chunks import chunks
+from nearer.whole_file import whole_file, write_whole
 
 Format = Literal["jsonl", "parquet"]
 ABOUT, JOURNAL = "about.json", "journal.jsonl"
@@ -102,11 +103,10 @@ class Construction:
             raise InputError(f"{self.folder}: no record came out of it ({reasons or 'nothing was built'}).")
         counts = {"records": count, "rejected": dict(self.rejected), **(summary or {})}
         header = {**self.about, "result": json.loads(json.dumps(counts))}
-        partial = self.folder / f".{self.data.name}"
         try:
-            _write_data(partial, (record for _, record in self.records()), header, self.format)
-            _write_text(self.folder / ABOUT, [json.dumps(header, indent=2, ensure_ascii=False)])
-            partial.replace(self.data)
+            with whole_file(self.data) as partial:
+                _write_data(partial, (record for _, record in self.records()), header, self.format)
+                write_whole(self.folder / ABOUT, json.dumps(header, indent=2, ensure_ascii=False))
         except OSError as error:
             raise InputError(f"{self.data}: cannot be written ({error.strerror or error}).") from None
         return self.data
@@ -125,7 +125,7 @@ class Construction:
             elif any(self.folder.iterdir()):
                 raise SettingError(f"{self.folder}: holds other files; name a new folder.")
             else:
-                _write_text(self.folder / ABOUT, [json.dumps(self.about, indent=2, ensure_ascii=False)])
+                write_whole(self.folder / ABOUT, json.dumps(self.about, indent=2, ensure_ascii=False))
         except OSError as error:
             raise InputError(f"{self.folder}: cannot be written ({error.strerror or error}).") from None
 
@@ -191,7 +191,8 @@ class Construction:
 
 def _write_data(path: Path, records: Iterator[dict[str, Any]], header: dict[str, Any], format: Format) -> None:
     if format == "jsonl":
-        _write_text(path, (json.dumps(record, ensure_ascii=False) + "\n" for record in records))
+        with open(path, "w", encoding="utf-8", newline="\n") as file:
+            file.writelines(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
         return
     import pyarrow as arrow
     import pyarrow.parquet as parquet
@@ -201,15 +202,6 @@ def _write_data(path: Path, records: Iterator[dict[str, Any]], header: dict[str,
     table = arrow.concat_tables(parts, promote_options="permissive")
     table = table.replace_schema_metadata({"nearer": json.dumps(header, ensure_ascii=False)})
     parquet.write_table(table, path)
-
-
-def _write_text(path: Path, parts: Iterable[str]) -> None:
-    partial = path.with_name(f".{path.name}.partial")
-    with open(partial, "w", encoding="utf-8") as file:
-        file.writelines(parts)
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(path)
 
 
 def _short(value: Any) -> str:

@@ -10,10 +10,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from nearer.construct.kmeans import Labels, cluster
+from nearer.analysis.kmeans import Labels, cluster
 from nearer.errors import InputError, SettingError
 from nearer.teachers import VectorStore
 from nearer.text.reading import Reading
+from nearer.whole_file import write_whole
 
 
 @dataclass(frozen=True)
@@ -130,10 +131,8 @@ def draw(labels: Labels, clusters: int, per_cluster: int, seed: int) -> list[int
 
 def write_starts(starts: Starts, path: Path) -> None:
     lines = [_as_line(start) for start in starts.members]
-    partial = path.with_name(f".{path.name}.partial")
     try:
-        partial.write_text("".join([json.dumps({"short": starts.short}) + "\n", *lines]), encoding="utf-8")
-        partial.replace(path)
+        write_whole(path, [json.dumps({"short": starts.short}) + "\n", *lines])
     except OSError as error:
         raise InputError(f"{path}: cannot be written ({error.strerror or error}).") from None
 

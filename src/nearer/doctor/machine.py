@@ -8,8 +8,8 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from nearer.bench.units import as_bytes
 from nearer.doctor.finding import Finding, State
+from nearer.units import as_bytes
 
 LITTLE_MEMORY = 2 * 2**30  # BERT-base in training needs about as much
 THREADS_VARIABLE = "OMP_NUM_THREADS"

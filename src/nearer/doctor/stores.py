@@ -8,9 +8,9 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from nearer.bench.units import as_bytes
 from nearer.doctor.finding import Finding, State
 from nearer.text.cache import CACHE_VARIABLE, cache_folder
+from nearer.units import as_bytes
 
 LITTLE_SPACE = 2 * 2**30
 KEY_BYTES = 16  # of a vector store's keys

@@ -18,6 +18,7 @@ from nearer.errors import InputError
 from nearer.evaluation.sts_sets import expected_pairs
 from nearer.text import read_pairs
 from nearer.text.records import Pair
+from nearer.whole_file import whole_file, write_whole
 
 SUMS = "SHA256SUMS"
 
@@ -90,16 +91,12 @@ def _fetched(hosted: Hosted, root: Path, mirror: str | Path | None) -> list[Pair
 
 
 def _write(path: Path, pairs: list[Pair]) -> None:
-    partial = path.with_suffix(".partial")
+    rows = ({"sentence1": pair.first, "sentence2": pair.second, "score": pair.score} for pair in pairs)
     try:
-        with open(partial, "w", encoding="utf-8", newline="\n") as file:
-            for pair in pairs:
-                row = {"sentence1": pair.first, "sentence2": pair.second, "score": pair.score}
-                file.write(json.dumps(row, ensure_ascii=False) + "\n")
-        sums = {**_sums(path.parent), path.name: _digest(partial)}
-        lines = "".join(f"{digest}  {name}\n" for name, digest in sorted(sums.items()))
-        (path.parent / SUMS).write_text(lines, encoding="utf-8")
-        partial.replace(path)
+        with whole_file(path) as partial:
+            partial.write_bytes("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode())
+            sums = {**_sums(path.parent), path.name: _digest(partial)}
+            write_whole(path.parent / SUMS, (f"{digest}  {name}\n" for name, digest in sorted(sums.items())))
     except OSError as error:
         raise InputError(f"{path}: cannot be written ({error.strerror}).") from None
 

@@ -14,7 +14,6 @@ The .bin files are only ever appended to. Rows beyond `count` belong to an addit
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,6 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from nearer.errors import InputError
 from nearer.search.places import MANIFEST, partial_folder, sync_folder
+from nearer.whole_file import write_whole
 
 FORMAT = 1
 
@@ -136,13 +136,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
     """As a whole or not at all, also when the power goes."""
-    partial = path.with_name(f".{path.name}.partial")
-    with open(partial, "w", encoding="utf-8") as file:
-        json.dump(content, file, indent=2, ensure_ascii=False)
-        file.write("\n")
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(path)
+    write_whole(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
     sync_folder(path.parent)
 
 

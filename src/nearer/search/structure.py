@@ -5,7 +5,6 @@ They only propose rows; scores are computed from the vectors themselves. So they
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any, Self
 
@@ -17,6 +16,7 @@ from nearer.search.exact import Rows, Vectors, faiss
 from nearer.search.manifest import Kind
 from nearer.search.places import sync_folder
 from nearer.search.texts import check_size
+from nearer.whole_file import whole_file
 
 # k-means needs some tens of vectors for each centre, and gains little by more
 TRAINED_PER_LIST = 40
@@ -101,15 +101,11 @@ class Structure:
 
     def write(self, path: Path) -> int:
         """Under its name when it is whole; returns the file's size."""
-        partial = path.with_name(f".{path.name}.partial")
         try:
-            faiss().write_index(self._index, str(partial))
+            with whole_file(path) as partial:
+                faiss().write_index(self._index, str(partial))
         except RuntimeError as error:
-            partial.unlink(missing_ok=True)
             reason = first_line(error).rpartition(": ")[2]
             raise InputError(f"{path}: cannot be written ({reason}).") from None
-        with open(partial, "rb") as file:
-            os.fsync(file.fileno())
-        partial.replace(path)
         sync_folder(path.parent)
         return path.stat().st_size

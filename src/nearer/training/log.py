@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from nearer.extras import require
+from nearer.whole_file import write_whole
 
 
 class RunLog:
@@ -41,9 +42,7 @@ class RunLog:
                     kept.append(line)
             except (ValueError, KeyError):
                 continue  # half a line, from a kill in mid-writing
-        partial = self.path.with_suffix(".partial")
-        partial.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
-        partial.replace(self.path)
+        write_whole(self.path, (f"{line}\n" for line in kept))
 
     def write(self, step: int, values: dict[str, float]) -> None:
         line = {"step": step, **{name: float(f"{value:.6g}") for name, value in values.items()}}

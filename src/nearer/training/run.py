@@ -31,6 +31,7 @@ from nearer.training.recipes import Recipe, check_recipe, load_recipe
 from nearer.training.selection import Selection
 from nearer.training.trainer import Trainer
 from nearer.versions import library_versions
+from nearer.whole_file import write_whole
 
 CONFIG = "config.yaml"
 
@@ -202,9 +203,7 @@ def _data_facts(store: TokenStore) -> dict[str, Any]:
 def _write_config(folder: Path, facts: dict[str, Any]) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        partial = folder / f".{CONFIG}"
-        partial.write_text(yaml.safe_dump(facts, sort_keys=False, allow_unicode=True), encoding="utf-8")
-        partial.replace(folder / CONFIG)
+        write_whole(folder / CONFIG, yaml.safe_dump(facts, sort_keys=False, allow_unicode=True))
     except OSError as error:
         raise TrainingError(f"{folder}: cannot be written ({error.strerror}).") from None
 

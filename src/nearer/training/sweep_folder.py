@@ -10,7 +10,7 @@ from typing import Any
 
 from nearer.errors import SettingError, first_line
 from nearer.training.sweep_grid import PlannedRun, folder_name, plain, shown
-from nearer.training.sweep_results import SweepPoint, SweepRun, best_point, write_whole
+from nearer.training.sweep_results import SweepPoint, SweepRun, best_point, write_account
 
 SWEEP = "sweep.json"
 RECORD = "sweep-run.json"
@@ -43,7 +43,7 @@ def open_folder(folder: Path, facts: dict[str, Any]) -> dict[str, Any]:
         settings = {**facts["settings"], **old["settings"]}
         keep = old["keep_models"] or facts["keep_models"]
         facts = {**facts, "settings": settings, "texts": {**old["texts"], **facts["texts"]}, "keep_models": keep}
-    write_whole(path, json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
+    write_account(path, json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
     return facts
 
 
@@ -76,7 +76,7 @@ def find_runs(folder: Path, planned: Sequence[PlannedRun]) -> tuple[list[SweepRu
 def record(run: SweepRun, plan: PlannedRun) -> None:
     """Write down how far a run has come, and its figures."""
     known = {"settings": plan.settings, **{key: getattr(run, key) for key in FIGURES}}
-    write_whole(run.folder / RECORD, json.dumps(plain(known), indent=2, ensure_ascii=False) + "\n")
+    write_account(run.folder / RECORD, json.dumps(plain(known), indent=2, ensure_ascii=False) + "\n")
 
 
 def tidy(points: Sequence[SweepPoint], *, keep_models: bool) -> None:

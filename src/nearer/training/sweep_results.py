@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from nearer.errors import TrainingError
 from nearer.training.seeds import spread
 from nearer.training.sweep_grid import shown
+from nearer.whole_file import write_whole
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -125,12 +126,12 @@ class SweepResult:
         }
         rows = [run.row() for run in ended]
         columns = list(dict.fromkeys(name for row in rows for name in row))
-        write_whole(self.folder / RESULTS, json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
+        write_account(self.folder / RESULTS, json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
         table = io.StringIO()
         writer = csv.DictWriter(table, columns, restval="", lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
-        write_whole(self.folder / RESULTS_TABLE, table.getvalue())
+        write_account(self.folder / RESULTS_TABLE, table.getvalue())
 
     def table(self) -> Table:
         """One row a point, the best one marked."""
@@ -163,13 +164,11 @@ def best_point(points: Sequence[SweepPoint]) -> SweepPoint | None:
     return max(scored, key=lambda point: (len(point.dev), statistics.mean(point.dev)), default=None)
 
 
-def write_whole(path: Path, text: str) -> None:
-    """A file that is never seen half-written."""
-    partial = path.with_name(f".{path.name}")
+def write_account(path: Path, text: str) -> None:
+    """Whole or not at all, in a folder that is made where there is none."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_text(text, encoding="utf-8")
-        partial.replace(path)
+        write_whole(path, text)
     except OSError as error:
         raise TrainingError(f"{path}: cannot be written ({error.strerror}).") from None
 
