@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -48,11 +49,11 @@ def run(tmp_path_factory: pytest.TempPathFactory, tiny_model: Callable[[str], Pa
 
 
 @pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
-    """`command("onnx", …)` runs `nearer export onnx …`: exit code, standard output, standard error."""
+def nearer(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """`nearer("evaluate", …)` runs the command: exit code, standard output, standard error."""
 
     def call(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["nearer", "export", *map(str, arguments)])
+        monkeypatch.setattr(sys, "argv", ["nearer", *map(str, arguments)])
         capsys.readouterr()
         with pytest.raises(SystemExit) as caught:
             app()
@@ -60,3 +61,9 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
         return int(caught.value.code or 0), captured.out, captured.err
 
     return call
+
+
+@pytest.fixture
+def command(nearer: Callable[..., tuple[int, str, str]]) -> Callable[..., tuple[int, str, str]]:
+    """`command("onnx", …)` runs `nearer export onnx …`."""
+    return partial(nearer, "export")

@@ -182,9 +182,9 @@ def similarity(
     trust_remote_code: options.RemoteCode = False,
 ) -> None:
     """Print the similarity of two sentences: their cosine, or what a RankEncoder makes of it."""
-    from nearer.teachers import load_model
+    from nearer.baselines import load_scorer
 
-    encoder = load_model(
+    encoder = load_scorer(
         model,
         pooling=pooling,
         max_length=max_length,
@@ -214,14 +214,14 @@ def rank(
     trust_remote_code: options.RemoteCode = False,
 ) -> None:
     """Rank the sentences of a file by nearness to a query: similarity, line and sentence, tab-separated."""
-    from nearer.teachers import load_model
+    from nearer.baselines import load_scorer
     from nearer.text import read_sentences
 
     reading = read_sentences(file, **options.read_options(columns, encoding, max_characters))
     located = list(reading.located())
     show_report(reading.report)
     reading.report.check_kept(told=True)
-    encoder = load_model(
+    encoder = load_scorer(
         model,
         pooling=pooling,
         max_length=max_length,

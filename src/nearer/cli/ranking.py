@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nearer.cli import options
-from nearer.cli.construct_lists import EngineName
 from nearer.cli.output import say, show_report
 from nearer.errors import ModelError, SettingError
 from nearer.text.reading import MAX_CHARACTERS
@@ -29,8 +28,9 @@ def embed(
     columns: options.Columns = None,
     device: options.Device = None,
     engine: Annotated[
-        EngineName, typer.Option(help="In this process, or over Ray Data on several machines (docs/large-corpora.md).")
-    ] = EngineName.process,
+        options.EngineName,
+        typer.Option(help="In this process, or over Ray Data on several machines (docs/large-corpora.md)."),
+    ] = options.EngineName.process,
     workers: Annotated[
         int | None, typer.Option(min=1, help="With --engine ray: so many (one for each GPU, or 2).")
     ] = None,
@@ -43,8 +43,7 @@ def embed(
     from nearer.teachers.teacher import TeacherSettings
     from nearer.text import read_sentences
 
-    if workers is not None and engine is not EngineName.ray:
-        raise SettingError("--workers: are Ray's; give --engine ray with it.")
+    options.check_workers(engine, workers)
     reading = read_sentences(corpus, columns=options.column_names(columns))
     reading.fingerprint()  # a wrong path should not cost the loading of a model
     settings = TeacherSettings(
@@ -69,13 +68,13 @@ def embed(
 
 @contextmanager
 def _teacher(
-    settings: TeacherSettings, device: str | None, engine: EngineName, workers: int | None
+    settings: TeacherSettings, device: str | None, engine: options.EngineName, workers: int | None
 ) -> Iterator[Teacher]:
     """A teacher that encodes in this process or by workers of Ray, which are there as long as it is."""
     from nearer.encoder.encoder import chosen_device
     from nearer.teachers.teacher import Teacher
 
-    if engine is EngineName.process:
+    if engine is options.EngineName.process:
         yield Teacher(settings, chosen_device(device))
         return
     from nearer.teachers.ray_vectors import OverRay, check_ray

@@ -13,10 +13,10 @@ import numpy as np
 from nearer.encoder import Encoder
 from nearer.encoder.backbone import quiet
 from nearer.encoder.layout import write_json
+from nearer.encoder.onnx_encoder import FACTS_FILE, FORMAT, GRAPH_FILE, OnnxEncoder
 from nearer.errors import ModelError
 from nearer.evaluation.tasks import load_tasks
 from nearer.export.graph import OPSET, OUTPUTS, write_graph
-from nearer.export.onnx_encoder import FACTS_FILE, FORMAT, GRAPH_FILE, OnnxEncoder
 from nearer.export.public import without_folders
 from nearer.export.quantise import Int8Cost, megabytes, quantise
 from nearer.export.whole_folder import whole_folder

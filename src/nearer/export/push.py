@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from nearer.encoder.layout import MODULES_FILE
+from nearer.encoder.onnx_encoder import FACTS_FILE
 from nearer.errors import ModelError, NearerError, SettingError, first_line
 from nearer.export.folder import CARD
-from nearer.export.onnx_encoder import FACTS_FILE
 from nearer.report.run_folder import is_run
 
 LEFT_OUT = [".*", "**/.*", "*/__pycache__/*"]  # besides what the hub's client leaves out by itself

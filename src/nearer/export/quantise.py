@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from nearer.encoder.layout import write_json
+from nearer.encoder.onnx_encoder import FACTS_FILE, GRAPH_FILE, OnnxEncoder
 from nearer.errors import ModelError, first_line
 from nearer.evaluation import evaluate
 from nearer.evaluation.task import Task
-from nearer.export.onnx_encoder import FACTS_FILE, GRAPH_FILE, OnnxEncoder
 from nearer.extras import require
 
 # Products with constant matrices, and tables of embeddings: nearly all the weights of an encoder. On wiki-mini the

@@ -12,7 +12,7 @@ from nearer.errors import InputError, SettingError
 from nearer.report.run_folder import Run, is_run, read_run
 
 # any of these makes a folder one with a model in it
-MODEL_FILES = ("config.json", "modules.json", "nearer.json", "static_words.json")
+MODEL_FILES = ("config.json", "modules.json", "nearer.json", "nearer_onnx.json", "static_words.json")
 SWEEP = "sweep.json"
 SEED = re.compile(r"seed-(\d+)")
 

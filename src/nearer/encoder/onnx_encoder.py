@@ -30,6 +30,7 @@ from nearer.text.normalise import normalisation
 from nearer.text.tokenise import tokenise
 
 GRAPH_FILE, FACTS_FILE = "model.onnx", "nearer_onnx.json"
+OUTPUT = "sentence_embedding"
 FORMAT = 1
 PROVIDERS = ("CPUExecutionProvider",)
 
@@ -47,19 +48,21 @@ class OnnxEncoder(ByCosine):
         if not (place / FACTS_FILE).exists():
             raise ModelError(f"{folder}: is no ONNX export (no {FACTS_FILE}); `nearer export onnx` writes one.")
         facts = read_json(place / FACTS_FILE)
+        if isinstance(facts, dict) and facts.get("format", FORMAT) != FORMAT:
+            raise ModelError(f"{folder}: has format {facts['format']!r}, this version reads {FORMAT}.")
         try:
-            if facts["format"] != FORMAT:
-                raise ModelError(f"{folder}: has format {facts['format']!r}, this version reads {FORMAT}.")
             self.settings = EncoderSettings(**facts["settings"])
             self.inputs = [str(name) for name in facts["inputs"]]
             self.padding_id, self.dimension = int(facts["padding_id"]), int(facts["dimension"])
             self.prompt_tokens = {str(name): int(count) for name, count in facts["prompt_tokens"].items()}
             self.precision = str(facts["precision"])
             self.head = "in the graph" if facts["head"] else None
-        except (KeyError, TypeError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise ModelError(f"{place / FACTS_FILE}: cannot be used ({first_line(error)}); export it anew.") from None
         self.name = str(folder)
         self.tokenizer = load_tokenizer(place)
+        if not (place / GRAPH_FILE).exists():
+            raise ModelError(f"{place / GRAPH_FILE}: is missing; export it anew, or name a whole copy of the folder.")
         options: Any = runtime.SessionOptions()
         options.intra_op_num_threads = torch.get_num_threads()  # which heeds what the user says of threads
         options.log_severity_level = 3
@@ -67,6 +70,8 @@ class OnnxEncoder(ByCosine):
             self.session: Any = runtime.InferenceSession(str(place / GRAPH_FILE), options, providers=list(providers))
         except Exception as error:  # onnxruntime's errors have no common ancestor
             raise ModelError(f"{place / GRAPH_FILE}: onnxruntime cannot load it ({first_line(error)}).") from None
+        if not self._fits():
+            raise ModelError(f"{place}: {GRAPH_FILE} is not the graph that {FACTS_FILE} speaks of; export it anew.")
 
     def encode(
         self,
@@ -104,6 +109,13 @@ class OnnxEncoder(ByCosine):
         found: Vectors = vectors if inverse is None else vectors[inverse]
         return unit_rows(found) if normalize else found
 
+    def _fits(self) -> bool:
+        """Whether the graph has the inputs and the width that were noted of it."""
+        widths = {found.name: found.shape[-1] for found in self.session.get_outputs()}
+        width = widths.get(OUTPUT)  # a name where the graph leaves it open
+        inputs = {found.name for found in self.session.get_inputs()}
+        return inputs == set(self.inputs) and (width == self.dimension or isinstance(width, str))
+
     def _tokens(self, sentences: Sequence[str], prompt_name: str | None) -> Tokenised:
         prompt = self.settings.prompt(prompt_name)
         normalise = normalisation(self.settings.text_normalisation)
@@ -123,6 +135,6 @@ class OnnxEncoder(ByCosine):
             "token_type_ids": np.zeros_like(ids),
             "pooled_mask": (mask & (columns >= tokens.prompt_length)).astype(np.int64),
         }
-        [vectors] = self.session.run(["sentence_embedding"], {name: given[name] for name in self.inputs})
+        [vectors] = self.session.run([OUTPUT], {name: given[name] for name in self.inputs})
         found: Vectors = vectors
         return found
