@@ -5,8 +5,6 @@ Needs Chromium (`apt-get install chromium`) and playwright; $NEARER_SCREENSHOTS 
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,17 +12,8 @@ from typing import Any
 import pytest
 from tiny_runs import Runs
 
+from browser import CONTRASTS, SIZES, STICKING_OUT, picture_folder, started_browser
 from nearer.report import write_report
-
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (it is in nearer[dev])")
-
-SIZES = {"phone": (360, 740), "desktop": (1280, 900)}
-NAMES = ("chromium", "chromium-browser", "google-chrome")
-
-# what sticks out of the page: wider than the window, and not inside a box that scrolls
-STICKING_OUT = """() => [...document.querySelectorAll("body *")]
-  .filter((element) => !element.closest(".scroll, pre, svg") && element.getBoundingClientRect().right > innerWidth + 1)
-  .map((element) => `${element.tagName} ${element.className}: ${element.textContent.slice(0, 60)}`)"""
 
 # charts without a size, without a mark, or with text that is cut off or too small to read
 NOT_DRAWN = """() => [...document.querySelectorAll("svg")].flatMap((svg) => {
@@ -45,43 +34,13 @@ NOT_DRAWN = """() => [...document.querySelectorAll("svg")].flatMap((svg) => {
   return faults.map((fault) => `${svg.getAttribute("aria-label").slice(0, 40)}: ${fault}`);
 })"""
 
-# the contrast (WCAG 2) of text with what it stands on, where it is lowest
-CONTRASTS = """() => {
-  const light = (colour) => {
-    const [r, g, b] = colour.match(/[\\d.]+/g).map(Number).slice(0, 3).map((part) => part / 255)
-      .map((part) => (part <= 0.03928 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4));
-    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-  };
-  const paper = (element) => {
-    for (let at = element; at; at = at.parentElement) {
-      const colour = getComputedStyle(at).backgroundColor;
-      if (!/, 0\\)$/.test(colour)) return colour;
-    }
-    return "rgb(255, 255, 255)";
-  };
-  const found = {};
-  const all = "body, p, td, th, small, a, summary, code, button, dt, figcaption, svg text, .note, .place";
-  for (const element of document.querySelectorAll(all)) {
-    const style = getComputedStyle(element);
-    const ink = light(element.closest("svg") ? style.fill : style.color);
-    const [high, low] = [ink, light(paper(element))].sort((a, b) => b - a);
-    const kind = `${element.tagName.toLowerCase()} ${element.getAttribute("class") || ""}`;
-    found[kind] = Math.min(found[kind] ?? 99, (high + 0.05) / (low + 0.05));
-  }
-  return found;
-}"""
+WITH_TEXT = "body, p, td, th, small, a, summary, code, button, dt, figcaption, svg text, .note, .place"
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    path = next((found for name in NAMES if (found := shutil.which(name))), None)
-    if path is None:
-        pytest.skip("no browser is installed: apt-get install chromium")
-    with playwright.sync_playwright() as running:
-        # as root, and in containers, Chromium has no sandbox to use
-        started = running.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-dev-shm-usage"])
+    with started_browser() as started:
         yield started
-        started.close()
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +84,7 @@ def test_looked_at(
     opened: Callable[..., tuple[Any, list[str]]], tmp_path: Path, name: str, size: str, scheme: str
 ) -> None:
     page, wrong = opened(name, size, scheme)
-    folder = Path(os.environ.get("NEARER_SCREENSHOTS", tmp_path))
+    folder = picture_folder(tmp_path)
     page.screenshot(path=folder / f"report-{name}-{size}-{scheme}.png", full_page=True)
     assert wrong == []
     assert page.evaluate("document.documentElement.scrollWidth") == SIZES[size][0]
@@ -133,7 +92,7 @@ def test_looked_at(
     assert page.evaluate("document.querySelectorAll('svg').length") >= 12
     assert page.evaluate(NOT_DRAWN) == []
     assert page.evaluate("window.harmed") is None
-    contrasts = page.evaluate(CONTRASTS)
+    contrasts = page.evaluate(CONTRASTS, WITH_TEXT)
     assert contrasts["body "] > 10
     assert {kind: contrast for kind, contrast in contrasts.items() if contrast < 4.5} == {}
 

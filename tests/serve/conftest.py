@@ -27,6 +27,12 @@ def served(encoder: Encoder) -> ServedModel:
     return ServedModel(encoder, "tiny")
 
 
+@pytest.fixture(scope="session")
+def second(tiny_model: Callable[[str], Path]) -> ServedModel:
+    """Another model: the same weights, pooled in another way."""
+    return ServedModel(Encoder.load(tiny_model("bert"), pooling="cls", device="cpu"), "second")
+
+
 class Watched(ServedModel):
     """A model that notes its batches, and computes none while its gate is closed."""
 

@@ -90,7 +90,7 @@ class TestOpenAI:
         np.testing.assert_allclose(found, encoder.encode(texts), rtol=1e-4, atol=1e-5)
 
 
-def start(*arguments: object) -> tuple[subprocess.Popen[str], str]:
+def start(*arguments: object, called: str = "bert") -> tuple[subprocess.Popen[str], str]:
     """A service of its own, ready, and its address."""
     process = subprocess.Popen(
         [*COMMAND, *map(str, arguments), "--pooling", "mean", "--port", "0"],
@@ -101,7 +101,7 @@ def start(*arguments: object) -> tuple[subprocess.Popen[str], str]:
     )
     assert process.stderr is not None
     line = process.stderr.readline()
-    found = re.fullmatch(r"serving bert at (http://127\.0\.0\.1:\d+) \(Ctrl-C ends\)\n", line)
+    found = re.fullmatch(rf"serving {re.escape(called)} at (http://127\.0\.0\.1:\d+) \(Ctrl-C ends\)\n", line)
     assert found is not None, line + process.stderr.read()
     return process, found[1]
 
@@ -132,6 +132,19 @@ def test_told_to_end_it_answers_what_it_began(tiny_model, number: signal.Signals
     assert (process.returncode, said) == (0, "ended: all requests were answered\n")
     with pytest.raises(urllib.error.URLError):
         urllib.request.urlopen(f"{url}/health", timeout=5)
+
+
+def test_two_models_and_their_page(tiny_model) -> None:
+    beside = ("--beside", tiny_model("bert"), "--beside-pooling", "cls")
+    process, url = start(tiny_model("bert"), *beside, called="bert and bert (2)")
+    try:
+        answers = [post(url, {"input": "rain", "model": name})["data"][0] for name in ("bert", "bert (2)")]
+        with urllib.request.urlopen(f"{url}/", timeout=60) as page:
+            assert b"<html" in page.read()
+    finally:
+        process.terminate()
+        process.communicate(timeout=60)
+    assert answers[0] != answers[1]
 
 
 class TestCommand:

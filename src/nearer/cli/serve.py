@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,11 +13,33 @@ from nearer.cli.output import say
 from nearer.errors import SettingError
 from nearer.extras import require
 
+if TYPE_CHECKING:
+    from nearer.search import SearchIndex
+    from nearer.serve.served import ServedModel
+
 
 def serve(
     model: options.Model,
     index: Annotated[
-        Path | None, typer.Option(help="A folder of `nearer search build` by this model: offers /v1/search.")
+        Path | None,
+        typer.Option(help="A folder of `nearer search build` by this model: offers /v1/search, the map, the geometry."),
+    ] = None,
+    beside: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODEL2",
+            help="A second model, to compare with. It is loaded with its own settings; --precision, --device, "
+            "--normalize and --trust-remote-code hold for both.",
+        ),
+    ] = None,
+    beside_index: Annotated[
+        Path | None, typer.Option(metavar="INDEX2", help="As --index, by the second model.")
+    ] = None,
+    beside_name: Annotated[
+        str | None, typer.Option(metavar="NAME", help="As --name, of the second model. Equal names: 'NAME (2)'.")
+    ] = None,
+    beside_pooling: Annotated[
+        str | None, typer.Option(metavar="POOLING", help="As --pooling, of the second model.")
     ] = None,
     host: Annotated[str, typer.Option(help="Address to listen at. The default is this machine alone.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any that is free.")] = 8000,
@@ -53,13 +76,18 @@ def serve(
     device: options.Device = None,
     trust_remote_code: options.RemoteCode = False,
 ) -> None:
-    """Serve a model over HTTP: /v1/embeddings, /v1/rerank, /similarity, /v1/search, /health, /metrics."""
+    """Serve a model over HTTP, or two beside each other: a page to look at them, /v1/embeddings, /v1/rerank,
+    /similarity, /v1/search, /map, /geometry, /v1/models, /health, /metrics."""
     for package in ("fastapi", "uvicorn"):
         require(package, "serve", "the service")
     from nearer.serve.guard import LOOPBACK_HOSTS
     from nearer.serve.limits import KIB, Limits
     from nearer.serve.server import is_loopback, open_port, read_api_key, run_server
 
+    if beside is None:
+        for option, given in (("index", beside_index), ("name", beside_name), ("pooling", beside_pooling)):
+            if given is not None:
+                raise SettingError(f"--beside-{option}: is about a second model; name it (--beside MODEL2).")
     key = read_api_key(api_key_env, api_key_file)
     limits = Limits(
         items=max_items,
@@ -77,12 +105,13 @@ def serve(
     with open_port(host, port) as bound:
         if not is_loopback(host) and key is None:
             say(f"--host {host}: anybody who reaches this machine can use the service; --api-key-env asks for a key")
-        from nearer.baselines import StaticWords, load_scorer
         from nearer.serve.app import create_app
-        from nearer.serve.served import ServedModel
 
-        loaded = load_scorer(
+        first = _load(
             model,
+            index,
+            name,
+            normalize=normalize,
             device=device,
             precision=precision.value,
             pooling=pooling,
@@ -91,19 +120,61 @@ def serve(
             pooler_as_head=pooler_as_head,
             trust_remote_code=trust_remote_code,
         )
-        opened = None
-        if index is not None:
-            from nearer.search import SearchIndex
-
-            if isinstance(loaded, StaticWords):
-                raise SettingError("--index: static words have no index; name the model that the index was built by.")
-            opened = SearchIndex.open(index, model=loaded)
-            _ = opened.model.loaded  # another model than the index' own is told now, not to the first who searches
+        second = None
+        if beside is not None:
+            if beside_name is not None and beside_name == first.model.name:
+                raise SettingError(f"--beside-name: {beside_name} is the first model's name already.")
+            second = _load(
+                beside,
+                beside_index,
+                beside_name,
+                of="--beside-index",
+                normalize=normalize,
+                device=device,
+                precision=precision.value,
+                pooling=beside_pooling,
+                trust_remote_code=trust_remote_code,
+            )
         app = create_app(
-            ServedModel(loaded, name, normalize=normalize),
+            first.model,
             limits=limits,
-            index=opened,
+            index=first.index,
+            beside=None if second is None else second.model,
+            beside_index=None if second is None else second.index,
             api_key=key,
             hosts=LOOPBACK_HOSTS | {host.lower()} if is_loopback(host) else None,
         )
         run_server(app, bound, tell=say, access_log=access_log)
+
+
+@dataclass(frozen=True)
+class _Loaded:
+    model: ServedModel
+    index: SearchIndex | None
+
+
+def _load(
+    name: str,
+    index: Path | None,
+    called: str | None,
+    *,
+    normalize: bool | None,
+    of: str = "--index",
+    **options: Any,
+) -> _Loaded:
+    """called: what requests call it. of: the option that named the index."""
+    from nearer.baselines import load_scorer
+    from nearer.serve.served import ServedModel
+
+    loaded = load_scorer(name, **options)
+    opened = None
+    if index is not None:
+        from nearer.encoder import Encoder
+        from nearer.search import SearchIndex
+        from nearer.teachers import RankEncoder
+
+        if not isinstance(loaded, (Encoder, RankEncoder)):
+            raise SettingError(f"{of}: {name} has no index; name the model that the index was built by.")
+        opened = SearchIndex.open(index, model=loaded)
+        _ = opened.model.loaded  # another model than the index' own is told now, not to the first who searches
+    return _Loaded(ServedModel(loaded, called, normalize=normalize), opened)

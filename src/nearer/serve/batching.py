@@ -7,21 +7,18 @@ do not wait for all of it. Texts of requests that nobody waits for any more are 
 from __future__ import annotations
 
 import asyncio
-import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
+from nearer.serve.jobs import Finish, Job, Outcome, Piece, deliver, failed, finished
 from nearer.serve.limits import Limits, Refusal, overloaded
 from nearer.serve.metrics import Metrics
 from nearer.serve.served import Encoded
-
-logger = logging.getLogger("nearer.serve")
 
 
 class EncodesTexts(Protocol):
@@ -31,45 +28,6 @@ class EncodesTexts(Protocol):
 
     @property
     def batch_tokens(self) -> int: ...
-
-
-Finish = Callable[[Encoded], Any]
-
-
-@dataclass(eq=False)
-class Job:
-    """A request's texts, how far they are, and where its answer is awaited. finish: makes the answer of its vectors."""
-
-    texts: Sequence[str]
-    finish: Finish
-    loop: asyncio.AbstractEventLoop
-    answer: asyncio.Future[Any]
-    arrived: float
-    taken: int = 0
-    parts: list[Encoded] = field(default_factory=list)
-    tokens: int = 0
-    failed: bool = False
-
-    @property
-    def wanted(self) -> bool:
-        return not self.failed and not self.answer.done()
-
-    @property
-    def left(self) -> int:
-        return len(self.texts) - self.taken
-
-
-class Piece(NamedTuple):
-    """What of a job is in a batch."""
-
-    job: Job
-    texts: Sequence[str]
-
-
-class Outcome(NamedTuple):
-    job: Job
-    result: Any
-    error: BaseException | None
 
 
 class Batcher:
@@ -128,7 +86,7 @@ class Batcher:
     def _run(self) -> None:
         while (batch := self._next_batch()) is not None:
             if batch:
-                _deliver(self._outcomes(batch))
+                deliver(self._outcomes(batch))
 
     def _next_batch(self) -> list[Piece] | None:
         """Waits for texts, and a moment for company; None at the end."""
@@ -184,7 +142,7 @@ class Batcher:
         except Exception as error:
             if len(batch) > 1:  # one request's misfortune is not the others'
                 return [outcome for piece in batch for outcome in self._outcomes([piece])]
-            return [_failed(batch[0].job, error)]
+            return [failed(batch[0].job, error)]
         done, start = [], 0
         for job, texts in batch:
             rows = slice(start, start + len(texts))
@@ -193,9 +151,9 @@ class Batcher:
             job.tokens += int(encoded.tokens[rows].sum())
             if job.tokens > self._limits.tokens:
                 message = f"more than {self._limits.tokens:,} tokens in one request. Send several requests."
-                done.append(_failed(job, Refusal(422, message, code="too_many_tokens")))
+                done.append(failed(job, Refusal(422, message, code="too_many_tokens")))
             elif not job.left and job.wanted:
-                done.append(_finished(job))
+                done.append(finished(job))
         return done
 
     def _encode(self, texts: Sequence[str]) -> Encoded:
@@ -207,47 +165,3 @@ class Batcher:
             len(texts), int(encoded.tokens.sum()), int(encoded.cut.sum()), time.perf_counter() - started
         )
         return encoded
-
-
-def _finished(job: Job) -> Outcome:
-    try:
-        return Outcome(job, job.finish(_joined(job.parts)), None)
-    except Exception as error:
-        return _failed(job, error)
-
-
-def _failed(job: Job, error: BaseException) -> Outcome:
-    job.failed = True  # what is left of it is not computed any more
-    return Outcome(job, None, error)
-
-
-def _joined(parts: Sequence[Encoded]) -> Encoded:
-    if len(parts) == 1:
-        return parts[0]
-    return Encoded(
-        np.concatenate([part.vectors for part in parts]),
-        np.concatenate([part.tokens for part in parts]),
-        np.concatenate([part.cut for part in parts]),
-    )
-
-
-def _deliver(outcomes: Sequence[Outcome]) -> None:
-    """To their event loops, each woken once for all its answers."""
-    by_loop: dict[asyncio.AbstractEventLoop, list[Outcome]] = {}
-    for outcome in outcomes:
-        by_loop.setdefault(outcome.job.loop, []).append(outcome)
-    for loop, some in by_loop.items():
-        try:
-            loop.call_soon_threadsafe(_set_answers, some)
-        except RuntimeError:  # the loop has ended, and with it all who waited
-            logger.debug("%d answers come too late", len(some))
-
-
-def _set_answers(outcomes: Sequence[Outcome]) -> None:
-    for job, result, error in outcomes:
-        if job.answer.done():
-            continue
-        if error is None:
-            job.answer.set_result(result)
-        else:
-            job.answer.set_exception(error)

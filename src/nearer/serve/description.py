@@ -2,23 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from nearer.serve.limits import Limits
 
+COUNTS = {"SearchBody": ("k", "rerank"), "PlaceBody": ("k",)}
 
-def describe_limits(description: dict[str, Any], limits: Limits, dimension: int) -> None:
-    """Into the bodies of requests: items of lists, characters of texts, counts, and the model's dimension."""
+
+def describe_service(
+    description: dict[str, Any], limits: Limits, names: Sequence[str], dimensions: Sequence[int]
+) -> None:
+    """Into requests: the models' names, items of lists, characters of texts, counts, and the models' dimensions."""
     components = description["components"]["schemas"]
     for name, component in components.items():
         if name.endswith("Body") or name == "Document":
             _bound(component, limits)
-    if "SearchBody" in components:
-        for count in ("k", "rerank"):
-            components["SearchBody"]["properties"][count]["maximum"] = limits.items
+        if name.endswith("Body") and "model" in component["properties"]:
+            _name(component["properties"]["model"], names)
+    for body, counts in COUNTS.items():
+        for count in counts:
+            components[body]["properties"][count]["maximum"] = limits.items
     for choice in components["EmbeddingsBody"]["properties"]["dimensions"]["anyOf"]:
         if choice["type"] == "integer":
-            choice.update(minimum=dimension, maximum=dimension)
+            choice.update(minimum=min(dimensions), maximum=max(dimensions))
+            if min(dimensions) < max(dimensions):
+                choice["enum"] = sorted(set(dimensions))
+    for path in description["paths"].values():
+        for parameter in path.get("get", {}).get("parameters", []):
+            if parameter["name"] == "model":
+                parameter["schema"] = {"type": "string", "enum": list(names)}
+
+
+def _name(part: dict[str, Any], names: Sequence[str]) -> None:
+    for choice in part.get("anyOf", [part]):
+        if choice["type"] == "string":
+            choice["enum"] = list(names)
 
 
 def _bound(part: Any, limits: Limits) -> None:

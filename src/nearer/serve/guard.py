@@ -23,6 +23,7 @@ LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
 class Guard:
     """An ASGI application around another: refuses before anything is read, reads a body within its bounds, counts.
 
+    paths: the service's own, counted by name. open_paths: those that ask for no key.
     hosts: names by which the service may be called; None takes any. A service on loopback takes loopback's names
     alone, since a page in a browser can make its own name point there.
     """
@@ -33,6 +34,7 @@ class Guard:
         *,
         service: Service,
         paths: Collection[str],
+        open_paths: Collection[str] = OPEN_PATHS,
         api_key: str | None = None,
         hosts: Collection[str] | None = None,
     ) -> None:
@@ -41,6 +43,7 @@ class Guard:
         self._limits = service.limits
         self._metrics = service.metrics
         self._paths = frozenset(paths)
+        self._open_paths = frozenset(open_paths)
         self._key = None if api_key is None else _digest(api_key.encode())
         self._hosts = hosts
         self._held_bytes = 0
@@ -80,7 +83,7 @@ class Guard:
                 raise Refusal(
                     421, "Host: this service is called by the name of its own machine alone.", code="wrong_host"
                 )
-        if self._key is not None and scope["path"] not in OPEN_PATHS:
+        if self._key is not None and scope["path"] not in self._open_paths:
             scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
             if not (scheme.lower() == b"bearer" and hmac.compare_digest(_digest(given.strip()), self._key)):
                 raise Refusal(

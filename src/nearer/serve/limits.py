@@ -72,8 +72,9 @@ def overloaded(message: str) -> Refusal:
     return Refusal(503, message, code="overloaded")
 
 
-def invalid(param: str, message: str) -> Refusal:
-    return Refusal(422, f"{param}: {message}", code="invalid_value", param=param)
+def invalid(param: str, message: str, code: str = "invalid_value") -> Refusal:
+    """A field whose value cannot be taken."""
+    return Refusal(422, f"{param}: {message}", code=code, param=param)
 
 
 def check_texts(texts: Sequence[str], param: str, limits: Limits) -> None:
@@ -81,29 +82,16 @@ def check_texts(texts: Sequence[str], param: str, limits: Limits) -> None:
     check_items(len(texts), param, limits)
     for place, text in enumerate(texts):
         if len(text) > limits.characters:
-            raise Refusal(
-                422,
-                f"{param}: item {place} has {len(text):,} characters; at most {limits.characters:,} are taken.",
-                code="text_too_long",
-                param=param,
-            )
+            message = f"item {place} has {len(text):,} characters; at most {limits.characters:,} are taken."
+            raise invalid(param, message, "text_too_long")
 
 
 def check_items(count: int, param: str, limits: Limits) -> None:
     if count > limits.items:
-        raise Refusal(
-            422,
-            f"{param}: {count:,} items in one request; at most {limits.items:,} are taken. Send several requests.",
-            code="too_many_items",
-            param=param,
-        )
+        message = f"{count:,} items in one request; at most {limits.items:,} are taken. Send several requests."
+        raise invalid(param, message, "too_many_items")
 
 
 def check_scores(count: int, param: str, limits: Limits) -> None:
     if count > limits.scores:
-        raise Refusal(
-            422,
-            f"{param}: {count:,} scores in one answer; at most {limits.scores:,} are given.",
-            code="too_many_scores",
-            param=param,
-        )
+        raise invalid(param, f"{count:,} scores in one answer; at most {limits.scores:,} are given.", "too_many_scores")

@@ -26,7 +26,7 @@ OneOrSeveral = Annotated[
     Annotated[Text, Tag(ONE)] | Annotated[Texts, Tag(SEVERAL)],
     Discriminator(lambda value: SEVERAL if isinstance(value, list) else ONE),
 ]
-ServedName = Annotated[str | None, Field(description="The served model's name; it may be left out.")]
+ServedName = Annotated[str | None, Field(description="A served model's name; by default the first.")]
 
 
 class Body(BaseModel):
@@ -39,7 +39,7 @@ class EmbeddingsBody(Body):
     input: Annotated[
         OneOrSeveral, Field(description="A text or several. Lists of token ids are not taken: ids differ by model.")
     ]
-    model: Annotated[str, Field(description="The served model's name.")]
+    model: Annotated[str, Field(description="A served model's name.")]
     encoding_format: Annotated[Literal["float", "base64"], Field(description="base64: float32, little-endian.")] = (
         "float"
     )
@@ -151,6 +151,11 @@ class Found(BaseModel):
     model: str
 
 
+class IndexFacts(BaseModel):
+    texts: int
+    kind: str
+
+
 class ModelCard(BaseModel):
     id: str
     object: Literal["model"]
@@ -159,6 +164,7 @@ class ModelCard(BaseModel):
     dimensions: int
     max_tokens: int
     scoring: str
+    index: Annotated[IndexFacts | None, Field(description="Without one, search, map and geometry do not answer.")]
 
 
 class Models(BaseModel):

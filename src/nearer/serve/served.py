@@ -14,12 +14,15 @@ from nearer.baselines.static_words import StaticWords
 from nearer.baselines.static_words import tokens as words_of
 from nearer.encoder import Encoder
 from nearer.encoder.encoding import BulkEncoding, at_inference, once_each
-from nearer.errors import ModelError
+from nearer.encoder.onnx_encoder import OnnxEncoder
+from nearer.errors import ModelError, SettingError
 from nearer.text.normalise import normalisation
 from nearer.text.tokenise import tokenise
 
 if TYPE_CHECKING:
     from nearer.teachers import RankEncoder
+
+    AnyModel = Encoder | RankEncoder | OnnxEncoder | StaticWords
 
 Vectors = NDArray[np.float32]
 # English text has four to five characters a token; a little less, so that a batch is rather too small than too big
@@ -40,7 +43,7 @@ class Encoded:
 
 
 class ServedModel:
-    """An encoder, a RankEncoder or static words under the name that requests call it by.
+    """An encoder, a RankEncoder, an ONNX export or static words under the name that requests call it by.
 
     normalize: vectors of length 1; None does as the model says. Scores are the model's own: a RankEncoder's are not
     cosines.
@@ -48,11 +51,13 @@ class ServedModel:
 
     def __init__(
         self,
-        model: Encoder | RankEncoder | StaticWords,
+        model: AnyModel,
         name: str | None = None,
         *,
         normalize: bool | None = None,
     ) -> None:
+        if isinstance(model, OnnxEncoder) and model.settings.normalize and normalize is False:
+            raise SettingError(f"--no-normalize: the graph of {model.name} gives vectors of length 1 only.")
         self.model = model
         self.name = name or public_name(model.name)
         self.normalize = normalize
@@ -79,7 +84,7 @@ class ServedModel:
     def encode(self, texts: Sequence[str]) -> Encoded:
         """Equal texts are computed once and have the same vector to the last bit."""
         unique, inverse = once_each(texts)
-        encoded = self._static(unique) if self._bulk is None else self._passed(self._bulk, unique)
+        encoded = self._counted(unique) if self._bulk is None else self._passed(self._bulk, unique)
         if not np.isfinite(encoded.vectors).all():
             raise ModelError(f"{self.name}: gives vectors that are not finite numbers.")
         if inverse is None:
@@ -99,17 +104,26 @@ class ServedModel:
         cut = tokenised.lengths >= self.max_length
         if cut.any():  # a text may also just fit: it does if one token more makes no difference
             full = np.flatnonzero(cut).tolist()
-            normalise = normalisation(bulk.encoder.settings.text_normalisation)
-            whole = [bulk.prompt + normalise(texts[place]) for place in full]
-            longer = tokenise(bulk.encoder.tokenizer, whole, self.max_length + 1)
-            cut[full] = [len(ids) > self.max_length for ids in longer]
+            cut[full] = self._lengths(bulk.encoder, [texts[place] for place in full]) > self.max_length
         return Encoded(vectors, tokenised.lengths, cut)
 
-    def _static(self, texts: Sequence[str]) -> Encoded:
+    def _counted(self, texts: Sequence[str]) -> Encoded:
+        """Of a model that is asked as a whole; what it was made of is counted beside."""
         model: Any = self.model
-        counts = np.array([len(words_of(text)) for text in texts], dtype=np.int64)
-        vectors: Vectors = model.encode(texts, normalize=bool(self.normalize))
-        return Encoded(vectors, np.minimum(counts, model.max_words), counts > model.max_words)
+        if isinstance(model, OnnxEncoder):
+            counts, most = self._lengths(model, texts), self.max_length
+            vectors = model.encode(texts, normalize=self.normalize)
+        else:
+            counts = np.array([len(words_of(text)) for text in texts], dtype=np.int64)
+            vectors, most = model.encode(texts, normalize=bool(self.normalize)), model.max_words
+        return Encoded(vectors, np.minimum(counts, most), counts > most)
+
+    def _lengths(self, model: Encoder | OnnxEncoder, texts: Sequence[str]) -> NDArray[np.int64]:
+        """Tokens of each text, one more than is read where there are more."""
+        settings = model.settings
+        normalise = normalisation(settings.text_normalisation)
+        whole = [settings.prompt(None) + normalise(text) for text in texts]
+        return np.array([len(ids) for ids in tokenise(model.tokenizer, whole, self.max_length + 1)], dtype=np.int64)
 
     def _new_bulk(self, encoder: Encoder) -> BulkEncoding:
         settings = encoder.settings
@@ -131,7 +145,7 @@ def public_name(name: str) -> str:
     return (resolved.parent.name if resolved.name == "model" else resolved.name) or "model"
 
 
-def _encoder_of(model: Encoder | RankEncoder | StaticWords) -> Encoder | None:
-    if isinstance(model, StaticWords):
+def _encoder_of(model: AnyModel) -> Encoder | None:
+    if isinstance(model, (OnnxEncoder, StaticWords)):
         return None
     return model if isinstance(model, Encoder) else model.encoder

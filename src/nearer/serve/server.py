@@ -91,7 +91,7 @@ def new_server(app: FastAPI, bound: socket.socket, *, tell: Callable[[str], None
 
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
-            tell(f"serving {app.state.service.model.name} at {shown} (Ctrl-C ends)")
+            tell(f"serving {' and '.join(app.state.service.names)} at {shown} (Ctrl-C ends)")
 
         @contextmanager
         def capture_signals(self) -> Iterator[None]:

@@ -1,0 +1,65 @@
+"""The page that the service offers: fixed files of the package, read once at start. No request can name another."""
+
+from __future__ import annotations
+
+import mimetypes
+from collections.abc import Mapping
+from pathlib import Path
+
+from fastapi import FastAPI
+from fastapi.responses import HTMLResponse, Response
+
+from nearer.errors import InputError
+
+FOLDER = Path(__file__).parent / "page"
+INDEX = "index.html"
+# The page works with what this service gives it and nothing else: no inline script, nothing from elsewhere, no frame
+HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-cache",
+    "Referrer-Policy": "no-referrer",
+}
+# Not left to the machine's own table, which may call scripts text/plain: browsers then refuse them
+TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+
+
+def read_page(folder: Path = FOLDER) -> dict[str, tuple[bytes, str]]:
+    """Content and media type by path: `/` for the page itself, `/page/NAME` for each file beside it."""
+    found: dict[str, tuple[bytes, str]] = {}
+    for file in sorted(folder.iterdir()) if folder.is_dir() else []:
+        if file.is_file() and not file.name.startswith("."):
+            path = "/" if file.name == INDEX else f"/page/{file.name}"
+            found[path] = (file.read_bytes(), _media_type(file))
+    if "/" not in found:
+        raise InputError(f"{folder}: the page ({INDEX}) is missing; install nearer anew.")
+    return found
+
+
+def add_page(app: FastAPI, files: Mapping[str, tuple[bytes, str]]) -> None:
+    """One route for each file; they ask for no key, since a browser cannot send one when it is told an address."""
+
+    def route(path: str, content: bytes, kind: str) -> None:
+        async def file() -> Response:
+            return Response(content, media_type=kind, headers=HEADERS)
+
+        shown = path == "/"
+        app.add_api_route(
+            path,
+            file,
+            methods=["GET"],
+            name="page",
+            description="The page for people: search, compare and see the served models. Asks for no key.",
+            response_class=HTMLResponse,
+            include_in_schema=shown,  # the files it is made of are nobody's interface
+        )
+
+    for path, (content, kind) in files.items():
+        route(path, content, kind)
+
+
+def _media_type(file: Path) -> str:
+    return TYPES.get(file.suffix) or mimetypes.guess_type(file.name)[0] or "application/octet-stream"
