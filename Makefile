@@ -1,12 +1,14 @@
 # make test    set up .venv and run the tests          make check   linting, formatting, types
 # make demo    train on this machine's docstrings, offline make test-slow  real models and data ($NEARER_SHARED, minutes)
 # make browser install Chromium (Debian, Ubuntu) for the tests that look at pages; without one they are skipped
+# make pictures the screenshots of docs/images, as the browser tests make them
 # make docs    site/ from docs/, to be read in a browser without a network; a broken link is an error
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+PICTURES := page-compare-desktop-light page-map-desktop-light page-search-phone-dark report-one-desktop-light
 
-.PHONY: setup browser test test-slow check format demo docs clean
+.PHONY: setup browser test test-slow check format demo docs pictures clean
 
 setup: $(READY)
 
@@ -41,6 +43,11 @@ demo: $(READY)
 
 docs: $(READY)
 	$(BIN)/mkdocs build
+
+pictures: $(READY)
+	mkdir -p build/pictures docs/images
+	NEARER_SCREENSHOTS=$(CURDIR)/build/pictures OMP_NUM_THREADS=1 $(BIN)/pytest -n0 tests/serve/page tests/report/test_report_page.py
+	for name in $(PICTURES); do cp build/pictures/$$name.png docs/images/; done
 
 clean:
 	rm -rf .venv build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis
