@@ -6,7 +6,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
-PICTURES := page-compare-desktop-light page-map-desktop-light page-search-phone-dark report-one-desktop-light
+PICTURES := page-compare-desktop-light page-map-desktop-light page-search-phone-dark report-several-curves-desktop-light
 
 .PHONY: setup browser test test-slow check format demo docs pictures clean
 

@@ -75,10 +75,11 @@ def build(command: Command, llm: Path, corpus: Path, template: Path, tiny_model:
     """Small and drawn, since the tiny model's best tokens go round in a circle."""
 
     def run(out: Path, *others: object) -> Outcome:
-        sizes = ("--steps", 3, "--minimum-steps", 1, "--clusters", 4, "--per-cluster", 3, "--max-new-tokens", 40)
+        sizes = ("--steps", 3, "--minimum-steps", 1, "--max-new-tokens", 40)
         usual = ("--temperature", 1.0, "--device", "cpu", "--batch", 4, "--guidance", 0.5, "--seed", 2)
-        models = ("--llm", llm, "--model", tiny_model("bert"), "--pooling", "mean", "--template", template)
-        text = () if "--starts" in others else ("--corpus", corpus)
+        models = ("--llm", llm, "--pooling", "mean", "--template", template)
+        clustered = ("--corpus", corpus, "--model", tiny_model("bert"), "--clusters", 4, "--per-cluster", 3)
+        text = () if "--starts" in others else clustered
         return command("lists", *text, *models, *sizes, *usual, "--out", out, *others)
 
     return run
@@ -132,6 +133,8 @@ def test_a_guidance_is_for_the_directional_method(build: Command, tmp_path: Path
         (("--clusters", 21), "has 20 different sentences, fewer than the 21 clusters"),
         (("--starts", "x.txt", "--corpus", "y.txt"), "one is needed"),
         (("--starts", "none.txt"), "none.txt"),
+        (("--starts", "none.txt", "--clusters", 4), "--clusters: chooses among the sentences of a --corpus"),
+        (("--starts", "none.txt", "--model", "wiki-mini"), "--model: chooses"),
         (("--workers", 3), "--engine ray"),
         (("--minimum-steps", 4), "minimum_steps: 4"),
         (("--llm", "no/such/model"), "no/such/model"),

@@ -86,6 +86,9 @@ def test_looked_at(
     page, wrong = opened(name, size, scheme)
     folder = picture_folder(tmp_path)
     page.screenshot(path=folder / f"report-{name}-{size}-{scheme}.png", full_page=True)
+    page.locator("section[aria-labelledby='curves']").screenshot(
+        path=folder / f"report-{name}-curves-{size}-{scheme}.png"
+    )
     assert wrong == []
     assert page.evaluate("document.documentElement.scrollWidth") == SIZES[size][0]
     assert page.evaluate(STICKING_OUT) == []

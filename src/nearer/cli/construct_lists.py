@@ -25,6 +25,7 @@ TOKENS_PER_SENTENCE = 100  # as the released code
 TOKENS_PER_LISTED_SENTENCE = 40  # of a whole list in one answer: a long sentence is made up for by short ones
 GUIDANCE = 1.5
 DEFAULT_MODEL = "wiki-mini"
+CLUSTERS, PER_CLUSTER = 1000, 20
 
 
 class MethodName(StrEnum):
@@ -71,9 +72,13 @@ def lists(
         bool, typer.Option("--first-line", help="Take an answer's first line; else several lines reject a list.")
     ] = False,
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first so many lists; go on later.")] = None,
-    clusters: Annotated[int, typer.Option(min=1, help="Clusters of the corpus.")] = 1000,
-    per_cluster: Annotated[int, typer.Option(min=1, help="Start sentences of each.")] = 20,
-    model: Annotated[str, typer.Option(help="Encoder whose vectors are clustered.", show_default=True)] = DEFAULT_MODEL,
+    clusters: Annotated[int | None, typer.Option(min=1, help=f"Clusters of the corpus. Default: {CLUSTERS}.")] = None,
+    per_cluster: Annotated[
+        int | None, typer.Option(min=1, help=f"Start sentences of each. Default: {PER_CLUSTER}.")
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(help=f"Encoder whose vectors are clustered. Default: {DEFAULT_MODEL}.")
+    ] = None,
     pooling: options.Pooling = None,
     engine: Annotated[
         options.EngineName, typer.Option(help="In this process, or over Ray Data.")
@@ -154,7 +159,7 @@ def lists(
             notes={
                 "llm": llm,
                 "text": corpus or starts,
-                "encoder": None if corpus is None else model,
+                "encoder": None if corpus is None else model or DEFAULT_MODEL,
                 "batch": batch,
                 "versions": library_versions(),
             },
@@ -178,10 +183,10 @@ def _source(
     corpus: str | None,
     starts: str | None,
     reading_options: dict[str, Any],
-    model: str,
+    model: str | None,
     pooling: str | None,
-    clusters: int,
-    per_cluster: int,
+    clusters: int | None,
+    per_cluster: int | None,
     seed: int,
     device: str | None,
 ) -> ClusteredStarts | GivenStarts:
@@ -193,14 +198,19 @@ def _source(
     if (corpus is None) == (starts is None):
         raise SettingError("--corpus FILE (start sentences by k-means) or --starts FILE (as they are): one is needed.")
     if corpus is None:
+        for option, value in (("clusters", clusters), ("per-cluster", per_cluster), ("model", model)):
+            if value is not None:
+                raise SettingError(
+                    f"--{option}: chooses among the sentences of a --corpus; those of --starts are all taken."
+                )
         given = GivenStarts(read_sentences(str(starts), **reading_options))
         given.identity()  # a wrong path should not cost the loading of a model
         return given
     reading = read_sentences(corpus, **reading_options)
     reading.fingerprint()
-    encoder = load_encoder(model, pooling, device)
+    encoder = load_encoder(model or DEFAULT_MODEL, pooling, device)
     store = VectorStore(encoder, precision=teacher_precision(encoder.device))
-    return ClusteredStarts(reading, store, clusters, per_cluster, seed)
+    return ClusteredStarts(reading, store, clusters or CLUSTERS, per_cluster or PER_CLUSTER, seed)
 
 
 def _workforce(

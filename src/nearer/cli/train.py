@@ -100,7 +100,8 @@ def _show(run: Any) -> None:
     if run.scores is not None:
         show_table(run.scores.table())
     if run.best_score is not None:
-        say(f"best on dev: {run.best_score:.2f} at step {run.best_step}")
+        kept = "" if run.best_step else ": the model is kept as it was, since no step was better"
+        say(f"best on dev: {run.best_score:.2f} at step {run.best_step}{kept}")
     say(f"model: {run.model}")
 
 
