@@ -43,7 +43,15 @@ class TestLoading:
         assert try_with(text) == f"{text}: is a file, a model is a folder (or a name on the Hugging Face hub)."
 
     def test_a_folder_without_a_model(self, try_with, tmp_path: Path) -> None:
-        assert try_with(tmp_path, "--pooling", "cls") == f"{tmp_path}: is not a model folder (no config.json)."
+        wanted = f"{tmp_path}: is not a model folder (no config.json)."
+        assert try_with(tmp_path, "--pooling", "cls") == wanted
+        assert try_with(tmp_path) == wanted
+
+    def test_a_run_instead_of_its_model(self, try_with, model: Path, tmp_path: Path) -> None:
+        run = tmp_path / "run"
+        run.mkdir()
+        (run / "model").symlink_to(model)
+        assert try_with(run).endswith(f"(no config.json); the model of this run is {run}/model.")
 
     def test_a_plain_checkpoint_without_pooling(self, try_with, model: Path) -> None:
         assert try_with(model).startswith(f"{model}: a plain checkpoint, which does not say how its vectors are pooled")

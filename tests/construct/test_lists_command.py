@@ -190,3 +190,8 @@ def test_inspecting_one_and_several(build: Command, command: Command, tmp_path: 
 )
 def test_mistakes_of_inspecting(command: Command, tmp_path: Path, arguments: tuple[str, ...], said: str) -> None:
     assert said in command("inspect", tmp_path, *arguments).error
+
+
+def test_nothing_to_inspect(command: Command, tmp_path: Path) -> None:
+    said = command("inspect", tmp_path / "none").error
+    assert said.endswith("none: no such file or folder; `nearer construct lists` makes lists.")

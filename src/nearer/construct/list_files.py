@@ -30,6 +30,8 @@ class ListFile:
 def read_lists(source: str | Path) -> ListFile:
     """All lists of a folder or file; what else is in it is an error that says so."""
     place = Path(source)
+    if not place.exists():
+        raise InputError(f"{place}: no such file or folder; `nearer construct lists` makes lists.")
     return _of_folder(place) if place.is_dir() else _of_file(place)
 
 

@@ -175,9 +175,16 @@ def quiet() -> Iterator[None]:
             messages.enable_progress_bar()  # type: ignore[no-untyped-call]
 
 
+def check_model_folder(folder: Path) -> None:
+    if (folder / "config.json").exists():
+        return
+    within = folder / "model"
+    mend = f"; the model of this run is {within}" if (within / "config.json").exists() else ""
+    raise ModelError(f"{folder}: is not a model folder (no config.json){mend}.")
+
+
 def _check_files(folder: Path) -> None:
-    if not (folder / "config.json").exists():
-        raise ModelError(f"{folder}: is not a model folder (no config.json).")
+    check_model_folder(folder)
     if not any(folder.glob("*.safetensors")):
         pickled = next((path.name for path in folder.glob("*.bin")), None)
         if pickled:

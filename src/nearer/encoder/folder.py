@@ -12,7 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import nearer
-from nearer.encoder.backbone import hidden_layers, load_backbone, load_tokenizer, longest_input, quiet, take_pooler
+from nearer.encoder.backbone import (
+    check_model_folder,
+    hidden_layers,
+    load_backbone,
+    load_tokenizer,
+    longest_input,
+    quiet,
+    take_pooler,
+)
 from nearer.encoder.layout import MODULES_FILE, Layout, read_json, read_layout, write_json, write_layout
 from nearer.encoder.pooling import needs_hidden_states
 from nearer.encoder.projection import Dense
@@ -43,6 +51,7 @@ def load_parts(
     if (folder / MODULES_FILE).exists():
         layout = read_layout(folder)
     elif pooling is None:
+        check_model_folder(folder)
         raise PoolingError(
             f"{folder}: a plain checkpoint, which does not say how its vectors are pooled; "
             "name the pooling (--pooling cls, cls_before_head, mean, first_last_mean …)."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from nearer.encoder.backbone import check_model_folder
 from nearer.encoder.sources import model_folder
 from nearer.errors import ModelError, first_line
 
@@ -14,8 +15,7 @@ FURTHER = ["*.spm", "*.jinja", "pytorch_model.bin"]
 def generator_folder(name: str) -> Path:
     """The folder with the model's configuration and weights; hub names are fetched."""
     folder = model_folder(name)
-    if not (folder / "config.json").exists():
-        raise ModelError(f"{folder}: is not a model folder (no config.json).")
+    check_model_folder(folder)
     if not _has_weights(folder) and not Path(name).expanduser().is_dir():
         _fetch_further(name)
     if not _has_weights(folder):
