@@ -192,6 +192,10 @@ class SearchIndex:
         """Unit vectors (sentences, dimension), mapped."""
         return self._opened.vectors
 
+    def origin(self, row: int) -> tuple[int, str]:
+        """The line that a sentence comes from, and its file or data set."""
+        return self._opened.origin(row)
+
     def __len__(self) -> int:
         return self.manifest.count
 

@@ -68,8 +68,12 @@ class Opened:
         return [best(self.vectors, query, rows[rows >= 0], k) for query, rows in zip(queries, proposed, strict=True)]
 
     def hit(self, row: int, score: float, cosine: float) -> Hit:
+        return Hit(self.texts[row], score, cosine, row, *self.origin(row))
+
+    def origin(self, row: int) -> tuple[int, str]:
+        """The line that a sentence comes from, and its file or data set."""
         source = self.manifest.sources[bisect_right(self._first_rows, row) - 1].source
-        return Hit(self.texts[row], score, cosine, row, int(self._lines[row]), source)
+        return int(self._lines[row]), source
 
 
 def open_files(folder: Path) -> Opened:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-
-from nearer.search.rows import open_lines
 
 if TYPE_CHECKING:
     from nearer.search import SearchIndex
@@ -48,13 +45,12 @@ def sample_index(index: SearchIndex, most: int = MOST, seed: int = SEED) -> Inde
     for row in rows.tolist():
         first.setdefault(index.texts[row], row)
     kept = np.array(list(first.values()), dtype=np.int64)
-    begins = [source.first_row for source in index.manifest.sources]
-    names = [PurePath(source.source).name for source in index.manifest.sources]
+    origins = [index.origin(row) for row in first.values()]
     return IndexSample(
         rows=kept,
         texts=list(first),
-        lines=open_lines(index.folder, count)[kept].tolist(),
-        sources=[names[bisect_right(begins, row) - 1] for row in kept.tolist()],
+        lines=[line for line, _ in origins],
+        sources=[PurePath(source).name for _, source in origins],
         vectors=np.ascontiguousarray(index.vectors[kept]),
         of=count,
     )
