@@ -184,3 +184,4 @@ def test_style_and_script_are_installed_with_the_package() -> None:
         assert any(fnmatch.fnmatch(f"report/{name}", pattern) for pattern in patterns), (
             f"pyproject.toml: package-data of nearer lacks report/{name}"
         )
+    assert "look.css" in patterns  # of this page and the service's

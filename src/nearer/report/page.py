@@ -60,7 +60,7 @@ def page(
 def _head(name: str) -> Html:
     # no text on this page can load or run anything, even if it were taken for markup
     policy = (
-        f"default-src 'none'; img-src data:; style-src {_digest(_file('page.css'))}; "
+        f"default-src 'none'; img-src data:; style-src {_digest(_style())}; "
         f"script-src {_digest(_file('page.js'))}; base-uri 'none'; form-action 'none'"
     )
     return element(
@@ -71,8 +71,12 @@ def _head(name: str) -> Html:
         element("meta", name="color-scheme", content="light dark"),
         element("title", name),
         element("link", rel="icon", href="data:,"),
-        element("style", Html(_file("page.css"))),
+        element("style", Html(_style())),
     )
+
+
+def _style() -> str:
+    return (HERE.parent / "look.css").read_text(encoding="utf-8") + _file("page.css")
 
 
 def _script() -> Html:

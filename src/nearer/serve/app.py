@@ -123,10 +123,10 @@ def create_app(
     from nearer.serve.endpoints import add_endpoints
     from nearer.serve.faults import add_fault_handlers
     from nearer.serve.index_endpoints import add_index_endpoints
-    from nearer.serve.page_files import add_page, read_page
+    from nearer.serve.page_files import LOOK, add_page, read_page
     from nearer.serve.state_endpoints import add_state_endpoints
 
-    page = read_page()
+    page = read_page(shared=[LOOK])
     service = Service(limits or Limits())
     service.offer(model, index)
     if beside is not None:

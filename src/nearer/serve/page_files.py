@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import mimetypes
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from fastapi import FastAPI
@@ -12,6 +12,7 @@ from fastapi.responses import HTMLResponse, Response
 from nearer.errors import InputError
 
 FOLDER = Path(__file__).parent / "page"
+LOOK = Path(__file__).parents[1] / "look.css"  # the report has it too
 INDEX = "index.html"
 # The page works with what this service gives it and nothing else: no inline script, nothing from elsewhere, no frame
 HEADERS = {
@@ -27,10 +28,13 @@ HEADERS = {
 TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 
 
-def read_page(folder: Path = FOLDER) -> dict[str, tuple[bytes, str]]:
-    """Content and media type by path: `/` for the page itself, `/page/NAME` for each file beside it."""
+def read_page(folder: Path = FOLDER, shared: Sequence[Path] = ()) -> dict[str, tuple[bytes, str]]:
+    """Content and media type by path: `/` for the page itself, `/page/NAME` for each file beside it.
+
+    shared: files from elsewhere that it has in common with other pages.
+    """
     found: dict[str, tuple[bytes, str]] = {}
-    for file in sorted(folder.iterdir()) if folder.is_dir() else []:
+    for file in [*sorted(folder.iterdir()), *shared] if folder.is_dir() else []:
         if file.is_file() and not file.name.startswith("."):
             path = "/" if file.name == INDEX else f"/page/{file.name}"
             found[path] = (file.read_bytes(), _media_type(file))
