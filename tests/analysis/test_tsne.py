@@ -9,7 +9,7 @@ import pytest
 import torch
 from sklearn.manifold import TSNE, trustworthiness
 
-from nearer.serve.tsne import divergence, gradient, joint_neighbours, neighbours, plane, tsne
+from nearer.analysis.tsne import divergence, gradient, joint_neighbours, neighbours, plane, tsne
 
 
 def unit(rows: np.ndarray) -> torch.Tensor:

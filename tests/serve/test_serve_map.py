@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nearer.analysis.group_labels import WITHOUT_WORDS, label_groups
 from nearer.search import SearchIndex
-from nearer.serve.group_labels import WITHOUT_WORDS, label_groups
 from nearer.serve.index_geometry import measure, without_a_word
 from nearer.serve.index_sample import IndexSample, sample_index
 from nearer.serve.sentence_map import NEIGHBOURS, TOGETHER, group, into_square, make_map, place_among

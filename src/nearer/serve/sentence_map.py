@@ -10,10 +10,10 @@ import torch
 from numpy.typing import NDArray
 from torch.nn.functional import normalize
 
+from nearer.analysis.group_labels import label_groups
 from nearer.analysis.kmeans import fit_centres, nearest
-from nearer.serve.group_labels import label_groups
+from nearer.analysis.tsne import FEWEST, plane, tsne
 from nearer.serve.index_sample import SEED, IndexSample
-from nearer.serve.tsne import FEWEST, plane, tsne
 
 GROUPS = 8
 SENTENCES_A_GROUP = 25  # so many at least, on the average
