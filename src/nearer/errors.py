@@ -35,6 +35,10 @@ class MissingExtraError(NearerError, ImportError):
     """An optional package is needed and not installed."""
 
 
+class ModelRemark(UserWarning):
+    """Something that a user should know of a model that was loaded all the same."""
+
+
 def first_line(error: BaseException) -> str:
     """The first line of another library's error, short enough to stand inside one of ours."""
     return (str(error).strip() or type(error).__name__).splitlines()[0][:160]

@@ -63,8 +63,8 @@ def tokenize(
     max_characters: options.MaxCharacters = MAX_CHARACTERS,
 ) -> None:
     """Tokenise a corpus into the token store, where training finds it again."""
-    from nearer.encoder.backbone import load_tokenizer
     from nearer.encoder.sources import model_folder
+    from nearer.encoder.tokenizer import load_tokenizer
     from nearer.text.token_store import open_store
 
     reading: Reading[object] = Reading(

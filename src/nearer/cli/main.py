@@ -6,6 +6,7 @@ import errno
 import io
 import os
 import sys
+import warnings
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -29,7 +30,7 @@ from nearer.cli import (
     sweep,
     train,
 )
-from nearer.errors import NearerError
+from nearer.errors import ModelRemark, NearerError
 
 
 class Commands(TyperGroup):
@@ -108,7 +109,20 @@ def main() -> None:
     """Exit codes: 0 done, 1 a mistake or misfortune that is explained in one line, 2 wrong usage, 130 interrupted."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a sentence may hold what the terminal cannot show
-    app()
+    with warnings.catch_warnings():  # which puts back what is replaced here
+        warnings.showwarning = _show_warning
+        app()
+
+
+def _show_warning(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+    """What there is to say of a model in one line; other libraries' warnings as they are."""
+    if issubclass(category, ModelRemark):
+        print(f"remark: {message}", file=sys.stderr)
+    else:
+        _python_shows(message, category, *place, **more)
+
+
+_python_shows = warnings.showwarning
 
 
 def _fail(message: str, code: int) -> NoReturn:

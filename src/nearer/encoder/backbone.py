@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,36 +13,9 @@ from typing import Any
 import torch
 from torch import nn
 
+from nearer.encoder.checkpoint_weights import TRAINED_HEAD, check_weights, read_tensors, remark_on_heads
 from nearer.encoder.projection import Dense
-from nearer.errors import ModelError, first_line
-
-# Weights of pretraining or task heads: they stand outside the encoder and are expected in plain checkpoints.
-TASK_HEADS = (
-    "cls.",
-    "lm_head.",
-    "pooler.",
-    "classifier.",
-    "score.",
-    "qa_outputs.",
-    "vocab_transform.",
-    "vocab_layer_norm.",
-    "vocab_projector.",
-    "predictions.",
-    "generator_",
-    "discriminator_predictions.",
-    "seq_relationship.",
-    "head.",
-    "decoder.",
-)
-TOKENIZER_FILES = (
-    "tokenizer.json",
-    "vocab.txt",
-    "vocab.json",
-    "spiece.model",
-    "sentencepiece.bpe.model",
-    "tokenizer.model",
-)
-
+from nearer.errors import ModelError, ModelRemark, first_line
 
 # Where configurations of different families keep their dropout rates.
 DROPOUT_RATES = (
@@ -53,17 +27,6 @@ DROPOUT_RATES = (
     "embedding_dropout",
     "mlp_dropout",
 )
-
-
-def load_tokenizer(folder: Path, *, trust_remote_code: bool = False) -> Any:
-    from transformers import AutoTokenizer
-
-    if not any((folder / name).exists() for name in TOKENIZER_FILES):
-        raise ModelError(f"{folder}: has no tokenizer ({', '.join(TOKENIZER_FILES[:3])} …).")
-    try:
-        return AutoTokenizer.from_pretrained(folder, trust_remote_code=trust_remote_code)
-    except Exception as error:
-        raise ModelError(f"{folder}: its tokenizer cannot be loaded ({first_line(error)}).") from error
 
 
 def load_backbone(
@@ -79,7 +42,7 @@ def load_backbone(
     overrides: settings of the backbone's configuration; an unknown name is an error. dropout: replaces all the
     dropout rates that the configuration has, whatever it calls them.
     """
-    from transformers import AutoConfig, AutoModel, AutoModelForTextEncoding
+    from transformers import AutoConfig
 
     _check_files(folder)
     try:
@@ -95,8 +58,7 @@ def load_backbone(
         raise ModelError(f"{folder}: its configuration has no dropout rate that could be set to {dropout}.")
     for name in rates if dropout is not None else ():
         setattr(config, name, dropout)
-    # of an encoder-decoder such as T5 only the encoder is wanted
-    family: Any = AutoModelForTextEncoding if getattr(config, "is_encoder_decoder", False) else AutoModel
+    family = _family(folder, config)
     arguments: dict[str, Any] = {"config": config, "dtype": torch.float32, "use_safetensors": True}
     if not pooler and _can_leave_out_pooler(config, family):
         arguments["add_pooling_layer"] = False
@@ -107,20 +69,29 @@ def load_backbone(
             )
     except Exception as error:
         raise ModelError(f"{folder}: its weights cannot be loaded ({first_line(error)}).") from error
-    _check_weights(folder, info, pooler)
+    heads = check_weights(folder, model, info, pooler=pooler)
+    remark = remark_on_heads(folder, config, heads)
+    if remark is not None and not (pooler and any(key.startswith(TRAINED_HEAD) for key in heads)):
+        warnings.warn(remark, ModelRemark, stacklevel=2)
     module: nn.Module = model
     return module
 
 
 def take_pooler(backbone: nn.Module, folder: Path) -> Dense:
-    """The checkpoint's own pooling layer as the head: where published SimCSE models keep theirs."""
+    """The head that a published SimCSE model keeps: as its trainer saved it, or as the checkpoint's pooling layer."""
+    trained = read_tensors(folder, (f"{TRAINED_HEAD}.weight", f"{TRAINED_HEAD}.bias"))
     pooler: Any = getattr(backbone, "pooler", None)
-    if not isinstance(getattr(pooler, "dense", None), nn.Linear):
+    if len(trained) == 2:
+        weights = {name.removeprefix(f"{TRAINED_HEAD}."): tensor.float() for name, tensor in trained.items()}
+    elif isinstance(getattr(pooler, "dense", None), nn.Linear):
+        weights = pooler.dense.state_dict()
+    else:
         raise ModelError(f"{folder}: has no pooling layer of the form Linear + tanh to take as the head.")
-    linear = pooler.dense
-    head = Dense(linear.in_features, linear.out_features)
-    head.linear.load_state_dict(linear.state_dict())
-    backbone.pooler = None  # type: ignore[assignment]
+    size_out, size_in = weights["weight"].shape
+    head = Dense(size_in, size_out)
+    head.linear.load_state_dict(weights)
+    if pooler is not None:
+        backbone.pooler = None  # type: ignore[assignment]
     return head
 
 
@@ -195,6 +166,21 @@ def _check_files(folder: Path) -> None:
         raise ModelError(f"{folder}: has no weights (model.safetensors).")
 
 
+def _family(folder: Path, config: Any) -> Any:
+    """The class of transformers that loads the encoder: of an encoder-decoder such as T5 the encoder alone."""
+    from transformers import AutoModel, AutoModelForTextEncoding
+
+    # a saved encoder of T5's no longer says that it had a decoder: its kind alone does
+    if type(config) in AutoModelForTextEncoding._model_mapping:
+        return AutoModelForTextEncoding
+    if getattr(config, "is_encoder_decoder", False):
+        raise ModelError(
+            f"{folder}: {config.model_type} is an encoder-decoder, and transformers has no class for its encoder "
+            "alone; of such models t5, mt5, umt5 and t5gemma can be used."
+        )
+    return AutoModel
+
+
 def _can_leave_out_pooler(config: Any, family: Any) -> bool:
     try:
         model_class = family._model_mapping[type(config)]
@@ -203,16 +189,6 @@ def _can_leave_out_pooler(config: Any, family: Any) -> bool:
     if isinstance(model_class, (list, tuple)):
         model_class = model_class[0]
     return "add_pooling_layer" in inspect.signature(model_class.__init__).parameters
-
-
-def _check_weights(folder: Path, info: Mapping[str, Any], pooler: bool) -> None:
-    missing = sorted(key for key in info["missing_keys"] if pooler or not key.startswith("pooler."))
-    unexpected = sorted(key for key in info["unexpected_keys"] if not key.startswith(TASK_HEADS))
-    mismatched = sorted(str(key[0] if isinstance(key, tuple) else key) for key in info["mismatched_keys"])
-    for keys, what in ((missing, "is missing"), (unexpected, "is not expected"), (mismatched, "has another shape")):
-        if keys:
-            more = f" (and {len(keys) - 1} more)" if len(keys) > 1 else ""
-            raise ModelError(f"{folder}: the weight {keys[0]!r} {what}{more}; the checkpoint does not fit its config.")
 
 
 def _position_table(backbone: nn.Module) -> nn.Embedding | None:

@@ -51,16 +51,21 @@ def longest_first(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.argsort(-lengths, kind="stable")
 
 
-def cut(widths: NDArray[np.int64], batch_tokens: int, batch_size: int | None = None) -> list[int]:
+def cut(
+    widths: NDArray[np.int64], batch_tokens: int, batch_size: int | None = None, *, equal_lengths: bool = False
+) -> list[int]:
     """How many sentences, which come by falling width, each batch has.
 
     A batch holds at most `batch_tokens` tokens, counted as its sentences times its widest, and at most `batch_size`
-    sentences. One sentence wider than all that passes alone.
+    sentences. One sentence wider than all that passes alone. equal_lengths: none is narrower than another.
     """
     counts, start = [], 0
     while start < len(widths):
         fitting = max(1, batch_tokens // max(1, int(widths[start])))
-        counts.append(min(fitting, batch_size or fitting, len(widths) - start))
+        last = len(widths)
+        if equal_lengths:
+            last = int(np.searchsorted(-widths, -widths[start], side="right"))
+        counts.append(min(fitting, batch_size or fitting, last - start))
         start += counts[-1]
     return counts
 

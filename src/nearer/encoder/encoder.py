@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 from nearer.encoder.backbone import trailing_padding
 from nearer.encoder.batching import Tokenised
 from nearer.encoder.comparing import ByCosine, Vectors
-from nearer.encoder.encoding import BulkEncoding, at_inference, check_sentences
+from nearer.encoder.encoding import BulkEncoding, at_inference, check_sentences, padding_matters
 from nearer.encoder.folder import load_parts, save_parts
 from nearer.encoder.pooling import needs_hidden_states, pool
 from nearer.encoder.precision import LoweredBackbones, check_precision
@@ -237,6 +238,14 @@ class Encoder(ByCosine, nn.Module):
     def trailing_padding(self) -> int:
         """Padding that must follow the longest sentence of a batch; see `backbone.trailing_padding`."""
         return trailing_padding(self.backbone)
+
+    @cached_property
+    def needs_equal_lengths(self) -> bool:
+        """Whether padding changes a sentence's vector: only sentences of one length then pass together.
+
+        Found out by trying: some models mix all tokens (FNet), pool or convolve over neighbours (Funnel, ConvBERT).
+        """
+        return padding_matters(self)
 
     @property
     def device(self) -> torch.device:

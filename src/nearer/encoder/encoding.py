@@ -21,7 +21,7 @@ from torch import Tensor
 from nearer.encoder.ahead import one_ahead
 from nearer.encoder.batching import Tokenised, check_batches, cut, longest_first
 from nearer.encoder.precision import check_precision
-from nearer.errors import InputError, SettingError
+from nearer.errors import InputError, ModelError, SettingError, first_line
 from nearer.progress import Advance, progress_bar
 from nearer.text.normalise import normalisation
 from nearer.text.tokenise import tokenise
@@ -35,6 +35,9 @@ TOKENS_ON_CPU, TOKENS_ON_GPU = 2048, 32_768
 WINDOW_ON_CPU, WINDOW_ON_GPU, SORTED_WINDOW = 8192, 32_768, 8192
 # Sentences tokenised at a time: enough to keep all cores busy, and soon done when nobody wants them any more.
 TOKENISED_AT_ONCE = 2048
+# What padding may change, as a share of the largest coordinate; rounding stays a hundred times below.
+PADDING_TOLERANCE = 1e-3
+PROBE = "a short sentence"
 
 
 class BulkEncoding:
@@ -113,6 +116,7 @@ class BulkEncoding:
     def vectors(self, tokenised: Tokenised, advance: Advance | None = None) -> Tensor:
         """Vectors (sentences, dimension), float32, on the encoder's device; on a GPU they may still be under way."""
         device, padding = self.encoder.device, self.encoder.padding_id
+        equal_lengths = len(tokenised) > 0 and self.encoder.needs_equal_lengths
         model = self.encoder.at_precision(self.precision)
         order = longest_first(tokenised.lengths)
         widths = tokenised.lengths[order] + self.encoder.trailing_padding
@@ -122,7 +126,7 @@ class BulkEncoding:
         done = 0
         while done < len(tokenised):
             try:
-                for count in cut(widths[done:], self.batch_tokens, self.batch_size):
+                for count in cut(widths[done:], self.batch_tokens, self.batch_size, equal_lengths=equal_lengths):
                     rows = slice(done, done + count)
                     batch = _padded(ids, starts[rows], lengths[rows], int(widths[done]), padding)
                     vectors[places[rows]] = self._pass(model, *batch, tokenised.prompt_length)
@@ -174,6 +178,26 @@ def at_inference(encoder: Encoder) -> Iterator[None]:
         yield
     finally:
         encoder.train(was_training)
+
+
+def padding_matters(encoder: Encoder) -> bool:
+    """Whether padding behind a sentence changes its vector, found out by trying."""
+    ids = tokenise(encoder.tokenizer, [PROBE], encoder.settings.max_length)[0]
+    lengths = torch.tensor([len(ids)], device=encoder.device)
+    tokens = torch.tensor(ids, device=encoder.device)
+    widths = [len(ids) + encoder.trailing_padding + more for more in (0, 5)]
+    if not ids or widths[1] > encoder.settings.max_length:
+        return False
+    rows = [_padded(tokens, torch.zeros_like(lengths), lengths, width, encoder.padding_id) for width in widths]
+    try:
+        with at_inference(encoder), torch.inference_mode():
+            alone, padded = (encoder(*row) for row in rows)
+    except (RuntimeError, ValueError, TypeError, IndexError, KeyError) as error:
+        raise ModelError(
+            f"{encoder.name}: the code of {type(encoder.backbone).__name__} fails on a short sentence "
+            f"({first_line(error)}); another model is needed, or another configuration of it."
+        ) from error
+    return bool((alone - padded).abs().max() > PADDING_TOLERANCE * alone.abs().max())
 
 
 def check_sentences(sentences: Sequence[str]) -> None:

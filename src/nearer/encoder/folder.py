@@ -16,7 +16,6 @@ from nearer.encoder.backbone import (
     check_model_folder,
     hidden_layers,
     load_backbone,
-    load_tokenizer,
     longest_input,
     quiet,
     take_pooler,
@@ -25,6 +24,7 @@ from nearer.encoder.layout import MODULES_FILE, Layout, read_json, read_layout, 
 from nearer.encoder.pooling import needs_hidden_states
 from nearer.encoder.projection import Dense
 from nearer.encoder.settings import EncoderSettings
+from nearer.encoder.tokenizer import load_tokenizer
 from nearer.errors import ModelError, PoolingError, SettingError, first_line
 from nearer.versions import library_versions
 

@@ -17,12 +17,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from nearer.encoder.backbone import load_tokenizer
 from nearer.encoder.batching import Tokenised, check_batches, cut, longest_first
 from nearer.encoder.comparing import ByCosine, Vectors, unit_rows
 from nearer.encoder.encoding import TOKENS_ON_CPU, check_sentences, once_each
 from nearer.encoder.layout import read_json
 from nearer.encoder.settings import EncoderSettings
+from nearer.encoder.tokenizer import load_tokenizer
 from nearer.errors import ModelError, SettingError, first_line
 from nearer.extras import require
 from nearer.progress import progress_bar
@@ -56,6 +56,7 @@ class OnnxEncoder(ByCosine):
             self.padding_id, self.dimension = int(facts["padding_id"]), int(facts["dimension"])
             self.prompt_tokens = {str(name): int(count) for name, count in facts["prompt_tokens"].items()}
             self.precision = str(facts["precision"])
+            self.equal_lengths = bool(facts.get("equal_lengths", False))
             self.head = "in the graph" if facts["head"] else None
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise ModelError(f"{place / FACTS_FILE}: cannot be used ({first_line(error)}); export it anew.") from None
@@ -101,7 +102,10 @@ class OnnxEncoder(ByCosine):
         vectors = np.empty((len(unique), self.dimension), dtype=np.float32)
         done = 0
         with progress_bar("encoding", len(unique), "sentences", shown=progress) as advance:
-            for count in cut(tokens.lengths[order], batch_tokens or TOKENS_ON_CPU, batch_size):
+            batches = cut(
+                tokens.lengths[order], batch_tokens or TOKENS_ON_CPU, batch_size, equal_lengths=self.equal_lengths
+            )
+            for count in batches:
                 places = order[done : done + count]
                 vectors[places] = self._run(tokens, places)
                 done += count

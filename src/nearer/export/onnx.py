@@ -115,6 +115,7 @@ def _facts(encoder: Encoder, inputs: Sequence[str]) -> dict[str, Any]:
         "opset": OPSET,
         "dimension": encoder.dimension,
         "padding_id": encoder.padding_id,
+        "equal_lengths": encoder.needs_equal_lengths,  # padding would change the vectors
         "head": encoder.head is not None and encoder.keeps_head,
         "settings": asdict(settings),
         "prompt_tokens": prompts,

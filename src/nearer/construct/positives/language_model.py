@@ -15,8 +15,9 @@ import numpy as np
 import torch
 
 from nearer.construct.positives.generator_files import generator_folder
-from nearer.encoder.backbone import load_tokenizer, longest_input, quiet
+from nearer.encoder.backbone import longest_input, quiet
 from nearer.encoder.batching import cut, longest_first
+from nearer.encoder.tokenizer import load_tokenizer
 from nearer.errors import ModelError, first_line
 from nearer.extras import require
 from nearer.text.tokenise import tokenizer_fingerprint

@@ -1,0 +1,61 @@
+"""Loading a tokenizer from whatever files a checkpoint has it in: the same one before saving and after."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import warnings
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from nearer.encoder.backbone import quiet
+from nearer.errors import ModelError, ModelRemark, first_line
+
+# Files that a tokenizer can be made of, besides those that its own class names.
+TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "tokenizer.model")
+SAMPLE = "Naïve café: 東京, 3.5 %!"
+
+
+def load_tokenizer(folder: Path, *, trust_remote_code: bool = False) -> Any:
+    from transformers import AutoTokenizer
+
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=trust_remote_code)
+    except Exception as error:
+        if not _tokenizer_files(folder):
+            raise ModelError(f"{folder}: has no tokenizer ({', '.join(TOKENIZER_FILES[:3])} …).") from error
+        raise ModelError(f"{folder}: its tokenizer cannot be loaded ({first_line(error)}).") from error
+    # transformers makes an empty tokenizer of a class that needs files where there are none; bytes need none (ByT5)
+    if type(tokenizer).vocab_files_names and not _tokenizer_files(folder, type(tokenizer).vocab_files_names.values()):
+        raise ModelError(f"{folder}: has no tokenizer ({', '.join(TOKENIZER_FILES[:3])} …).")
+    return tokenizer if (folder / "tokenizer.json").exists() else _as_it_will_be_saved(folder, tokenizer)
+
+
+def _as_it_will_be_saved(folder: Path, tokenizer: Any) -> Any:
+    """The tokenizer, or the one that transformers saves in its place where that is another one.
+
+    RemBERT's, made of its `sentencepiece.model`, puts no tokens around a sentence until it was saved once. A model
+    must not change when it is saved.
+    """
+    if getattr(tokenizer, "backend_tokenizer", None) is None:
+        return tokenizer
+    from transformers import AutoTokenizer
+
+    with tempfile.TemporaryDirectory(prefix="nearer-") as saved, quiet():
+        tokenizer.save_pretrained(saved)
+        if (folder / "config.json").exists():  # transformers looks for the tokenizer's kind there too
+            shutil.copy(folder / "config.json", saved)
+        again = AutoTokenizer.from_pretrained(saved)
+    if again(SAMPLE)["input_ids"] == tokenizer(SAMPLE)["input_ids"]:
+        return tokenizer
+    warnings.warn(
+        f"{folder}: transformers saves its tokenizer as one that gives other tokens; that one is used.",
+        ModelRemark,
+        stacklevel=2,
+    )
+    return again
+
+
+def _tokenizer_files(folder: Path, named: Iterable[str] = ()) -> list[str]:
+    return [name for name in (*TOKENIZER_FILES, *named) if (folder / name).exists()]
