@@ -8,7 +8,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 PICTURES := page-compare-desktop-light page-map-desktop-light page-search-phone-dark report-several-curves-desktop-light
 
-.PHONY: setup browser test test-slow check format demo docs pictures clean
+.PHONY: setup browser test test-slow architectures check format demo docs pictures clean
 
 setup: $(READY)
 
@@ -28,6 +28,10 @@ test: $(READY)
 
 test-slow: $(READY)
 	$(BIN)/pytest -m slow
+
+# docs/architectures.md: what works with which architecture, found out anew (minutes)
+architectures: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/python tests/checkpoints/zoo_table.py
 
 check: $(READY)
 	$(BIN)/ruff check src tests examples

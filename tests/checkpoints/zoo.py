@@ -27,6 +27,7 @@ class Architecture:
     tokenizer: Callable[[Path], Any]
     pooling: str = "mean"
     trailing: int = 0  # padding behind a sentence that belongs to what the model was trained with
+    theirs_within: float = 1e-5  # how near sentence-transformers comes
     settings: dict[str, Any] = field(default_factory=dict)
 
 
@@ -67,6 +68,7 @@ ARCHITECTURES: dict[str, Architecture] = {
         "MobileBertForPreTraining",
         kinds.word_piece,
         trailing=1,
+        theirs_within=2e-2,
         settings={**SHAPE, **SHORT, "embedding_size": 16, "intra_bottleneck_size": 16, "intermediate_size": 32},
     ),
     "albert": _encoder("AlbertConfig", "AlbertForPreTraining", kinds.sentencepiece_albert, embedding_size=16),

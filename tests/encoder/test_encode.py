@@ -45,6 +45,7 @@ def test_vectors_are_those_of_transformers_itself(encoder: Encoder, sentences: l
 def test_each_unique_sentence_passes_the_model_once_and_order_is_kept(
     encoder: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    assert not encoder.needs_equal_lengths  # which is found out by two passes
     seen = 0
     forward = encoder.forward
 
