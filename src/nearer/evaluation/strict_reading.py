@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from nearer.errors import InputError
@@ -14,6 +15,24 @@ Record = TypeVar("Record")
 
 # Far above what a model reads of a text; a line longer than this is no text.
 MAX_CHARACTERS = 1_000_000
+
+
+@dataclass
+class Oddities:
+    """What published data holds although nobody meant it to: counted by kind, or an error where `strict`."""
+
+    strict: bool = False
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def meet(self, kind: str, error: str) -> None:
+        """error: what is said of it where it is one, with file and line."""
+        self.refuse(error)
+        self.counts[kind] = self.counts.get(kind, 0) + 1
+
+    def refuse(self, error: str) -> None:
+        """As `meet`, of what is counted elsewhere."""
+        if self.strict:
+            raise InputError(error)
 
 
 def strictly(reading: Reading[Record]) -> Iterator[tuple[int, Record]]:
