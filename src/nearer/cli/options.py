@@ -50,7 +50,7 @@ Strict = Annotated[
     bool,
     typer.Option(
         "--strict",
-        help="Of retrieval data: an empty document, a judgement of a missing one and the like are errors, not counted.",
+        help="Retrieval and reranking: empty documents or queries, judgements of missing ones and the like are errors.",
     ),
 ]
 Device = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 … Default: a GPU if there is one.")]

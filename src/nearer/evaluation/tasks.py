@@ -55,7 +55,7 @@ def load_tasks(tasks: Sequence[str | Task], data: str | Path | None, *, strict: 
     """Tasks by name (see above; `data` is the folder of the published sets), or given as they are.
 
     A task that comes twice (`sts,stsb`) is one task. All names are looked at before anything is read. strict: what is
-    odd in retrieval data is an error instead of being counted.
+    odd in retrieval and reranking data is an error instead of being counted.
     """
     single: dict[str | int, str | Task] = {}
     for given in tasks:
@@ -118,7 +118,7 @@ def _load(name: str, data: str | Path | None, strict: bool) -> Task:
     if form + colon == RETRIEVAL:
         return _load_retrieval(rest, strict)
     if form + colon == RERANK or name in RERANKING:
-        return load_reranking(name, data)
+        return load_reranking(name, data, strict=strict)
     if form + colon in LABELLED:
         return load_labelled(rest, setting=LABELLED[form + colon])
     if name in FAST:
