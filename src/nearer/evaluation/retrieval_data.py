@@ -85,18 +85,18 @@ def load_retrieval(path: str | Path, *, split: str = "test", strict: bool = Fals
 def _named(files: Files, shape: Shape, what: str, oddities: Oddities) -> dict[str, str]:
     """Texts by id, in their order; empty ones stay."""
     texts: dict[str, str] = {}
-    lines: dict[str, str] = {}
+    lines: dict[str, int] = {}
     for path in files.paths:
         reading = _reading(path, shape)
         for line, (id, text) in strictly(reading):
-            place = f"{reading.report.unit} {line}"
+            unit = reading.report.unit
             if id in texts:
-                there = lines[id] if len(files.paths) == 1 else "another line"
-                error = f"{path}: {place}: the id {id!r} stands on {there} already; ids must differ."
+                there = f"{unit} {lines[id]}" if len(files.paths) == 1 else f"another {unit}"
+                error = f"{path}: {unit} {line}: the id {id!r} stands on {there} already; ids must differ."
                 oddities.meet(f"repeated_{what}", error)
-            texts[id], lines[id] = text, place
+            texts[id], lines[id] = text, line
             if not text:
-                oddities.refuse(f"{path}: {place}: {Fault.WRONG_FIELDS.label} (text: empty); mend or remove it.")
+                oddities.refuse(f"{path}: {unit} {line}: {Fault.WRONG_FIELDS.label} (text: empty); mend or remove it.")
     if not texts:
         raise InputError(f"{files.paths[0]}: has no lines; at least one is needed.")
     if not any(texts.values()):
