@@ -15,7 +15,7 @@ is odd is counted and said with the score, or with `strict` an error too:
 | judgement of a missing document | counts as not found: in the best order and among the relevant | the same |
 | judgement of a missing query; empty query | left out | the same; mteb encodes the empty text |
 | query without a relevant document | left out: its figures are undefined | both count it as 0 |
-| an id, or a judgement, for the second time | its last line counts | BEIR and mteb the same; trec_eval stops |
+| an id, or a judgement, for the second time | its last line counts | BEIR's reader the same; trec_eval stops |
 
 Queries without a judgement are left out and counted in any case: BEIR keeps the queries of all splits in one file. A
 score below 0 means not relevant, as in trec_eval.
