@@ -150,6 +150,14 @@ class TestAccount:
             "2 of 4 queries left out: no positive candidate; 1 of 4 queries left out: no negative candidate"
         )
 
+    def test_empty_queries_and_candidates_are_counted(self) -> None:
+        model = TableScorer({"q": [1.0], "a": [0.75], "": [0.5], " ": [0.25]})
+        found = score(task_of(RerankingQuery(("q",), ("a", ""), (" ",)), RerankingQuery((), ("a",), ("a",))), model)
+        assert (found.count, found.dropped, found.details) == (1, 1, {"candidates": 3, "empty_candidates": 2})
+        assert found.remark == (
+            "1 of 2 queries left out: empty; empty candidates: 2 (ranked by the vector of the empty text, as MTEB does)"
+        )
+
     def test_a_score_says_what_it_is(self) -> None:
         task, model = scored([0.5], [0.25, 0.125], "mteb-v2")
         found = score(replace(task, source="mteb/some@1234567"), model)

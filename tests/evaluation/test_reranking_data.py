@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import lzma
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -70,6 +71,17 @@ class TestFiles:
         path = write("qa.csv", 'label,question,answer\n1,who?,"me, myself"\n0,who?,you\n')
         assert read_queries(path) == [RerankingQuery(("who?",), ("me, myself",), ("you",))]
 
+    def test_empty_queries_are_left_out_and_counted(self, write: Write) -> None:
+        """Of a query's several texts the empty ones are passed over; a null is an empty list."""
+        both = {"positive": ["three"], "negative": ["four"]}
+        rows = [{"query": text, **both} for text in (" ", [], ["a", ""], [""], None)]
+        path = write("q.jsonl", lines(*rows, {"query": "b", "positive": ["c"], "negative": None}))
+        task = load_reranking(f"rerank:{path}")
+        assert [query.texts for query in task.queries] == [(), (), ("a",), (), (), ("b",)]
+        assert list(task.sentences()) == ["a", "three", "four"]
+        with pytest.raises(InputError, match=r"q\.jsonl: line 1: .*query: empty\); mend or remove it"):
+            load_reranking(f"rerank:{path}", strict=True)
+
     def test_by_path(self, write: Write) -> None:
         task = load_reranking(f"rerank:{write('my.queries.jsonl', lines(*ROWS))}", reading="mteb-v2")
         assert (task.name, task.split, task.layout, task.reading) == ("my", "file", "file", "mteb-v2")
@@ -93,7 +105,7 @@ class TestBadFiles:
     def test_a_bad_query(self, write: Write, row: dict[str, Any], reason: str) -> None:
         path = write("q.jsonl", lines(ROWS[0], row, ROWS[1]))
         with pytest.raises(InputError, match=rf"q\.jsonl: line 2: .*{reason}") as caught:
-            read_queries(path)
+            read_queries(path, strict=True)
         assert "\n" not in str(caught.value)
 
     def test_not_json(self, write: Write) -> None:
@@ -137,6 +149,18 @@ class TestByName:
         assert (task.name, task.split, task.source) == ("WikiQA", "train", "WikiQA-train.txt")
         assert task.queries == [RerankingQuery(("who?",), ("me",), ("you",))]
 
+    def test_wikiqa_compressed(self, tmp_path: Path) -> None:
+        (tmp_path / "WikiQA-train.txt.xz").write_bytes(lzma.compress(b"who?\tme\t1\nwho?\tyou\t0\n"))
+        assert load_reranking("wikiqa-train", tmp_path).queries == [RerankingQuery(("who?",), ("me",), ("you",))]
+
+    def test_wikiqa_as_microsoft_publishes_it(self, write: Write) -> None:
+        header = "QuestionID\tQuestion\tDocumentID\tDocumentTitle\tSentenceID\tSentence\tLabel"
+        rows = [
+            f"Q1\twho?\tD1\tTitle\tD1-{place}\t{text}\t{right}" for place, text, right in ((0, "me", 1), (1, "you", 0))
+        ]
+        path = write("WikiQA-dev.tsv", "\r\n".join([header, *rows, ""]))
+        assert load_reranking(f"rerank:{path}").queries == [RerankingQuery(("who?",), ("me",), ("you",))]
+
     def test_wikiqa_is_missing(self, tmp_path: Path) -> None:
         with pytest.raises(InputError, match=r"WikiQA-test\.txt: is missing, also in wikiqa, rerank"):
             load_reranking("wikiqa", tmp_path)
@@ -155,7 +179,7 @@ class TestByName:
 
     def test_from_the_hub_by_name_and_revision(self, monkeypatch: pytest.MonkeyPatch) -> None:
         asked: list[str] = []
-        monkeypatch.setattr(reranking_data, "read_queries", lambda source: asked.append(source) or QUERIES)
+        monkeypatch.setattr(reranking_data, "read_queries", lambda source, **_: asked.append(source) or QUERIES)
         task = load_reranking("mindsmall")
         assert asked == ["hf:mteb/mind_small?split=test&revision=59042f120c80e8afa9cdbb224f67076cec0fc9a7"]
         assert (task.layout, task.source) == ("hub", "mteb/mind_small@59042f1")

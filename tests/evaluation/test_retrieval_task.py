@@ -109,6 +109,47 @@ class TestFigures:
         assert tasks[0].data_hash() == task_of(["a", "b"], ["q"], [{0: 1.0}]).data_hash()
 
 
+class TestHoles:
+    def test_an_empty_document_is_never_found(self) -> None:
+        """Although a model's vector of the empty text may be the nearest of all."""
+        model = TableScorer({"q": [1.0], "": [9.0], " \t": [9.0], "text": [0.5]})
+        task = task_of(["", "text", " \t"], ["q"], [{1: 1.0}])
+        assert list(task.sentences()) == ["q", "text"]
+        assert score(task, model).figures == dict.fromkeys(FIGURES, 100.0)
+
+    @pytest.mark.parametrize("place", [0, 2, 7])
+    def test_a_judged_document_that_is_empty_or_missing_is_not_found(self, place: int) -> None:
+        model = TableScorer({"q": [1.0], "": [9.0], "text": [0.5]})
+        found = score(task_of(["", "text"], ["q"], [{1: 1.0, place: 1.0}]), model).figures
+        assert (found["recall@100"], found["map@100"], found["mrr@10"]) == (50, 50, 100)
+        assert found["ndcg@10"] == pytest.approx(100 / (1 + 1 / math.log2(3)))
+
+    def test_an_only_relevant_document_that_is_missing_counts_as_nothing(self) -> None:
+        model = TableScorer({"q": [1.0], "text": [0.5]})
+        assert score(task_of(["text"], ["q"], [{1: 1.0}]), model).figures == dict.fromkeys(FIGURES, 0.0)
+
+    def test_holes_are_told(self) -> None:
+        model = TableScorer({"q": [1.0], "text": [0.5]})
+        oddities = {"empty_queries": 1, "queries_without_relevant_documents": 2}
+        task = RetrievalTask("mine", "test", "beir", ["", "text"], ["q"], [{0: 1.0, 2: 1.0}], 3, oddities)
+        found = score(task, model)
+        assert (found.count, found.dropped) == (1, 6)
+        assert found.remark == (
+            "3 of 7 queries left out: no judgement; 1 of 7 queries left out: empty; 2 of 7 queries left out: "
+            "no relevant document (trec_eval and mteb count them as 0); empty documents: 1 (never found); judgements "
+            "of empty documents: 1 (count as not found); judgements of missing documents: 1 (count as not found)"
+        )
+
+    def test_holes_are_part_of_the_hash(self) -> None:
+        tasks = [
+            task_of(["a"], ["q"], [{0: 1.0}]),
+            task_of(["a", ""], ["q"], [{0: 1.0}]),
+            task_of(["a"], ["q"], [{0: 1.0, 1: 1.0}]),
+            task_of(["a"], ["q"], [{0: 1.0, 1: 2.0}]),
+        ]
+        assert len({task.data_hash() for task in tasks}) == 4
+
+
 class TestEqualTexts:
     def test_are_compared_once_and_stand_in_the_corpus_order(self) -> None:
         """Places 0 and 2 hold one text, which ties with the other: 0, 1, 2."""

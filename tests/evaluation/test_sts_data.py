@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import lzma
 import re
 from pathlib import Path
 
 import pytest
+import zstandard
 
 from nearer.errors import InputError
 from nearer.evaluation.sts_data import MissingData, load_sts
@@ -65,6 +67,18 @@ class TestLayouts:
         [task] = load_sts(["sts12"], mini_sts.write(tmp_path / "data", "flat"))
         assert task.layout == "flat"
         assert task.subsets == {"STS12": [*mini_sts.pairs("MSRvid", 2), *mini_sts.pairs("surprise.OnWN", 3)]}
+
+    @pytest.mark.parametrize("layout", ["senteval", "raw", "flat"])
+    @pytest.mark.parametrize("ending", ["xz", "zst"])
+    def test_compressed_files(self, layout: str, ending: str, mini_sts, tmp_path: Path) -> None:
+        root = mini_sts.write(tmp_path / "data", layout)
+        names = ["sts12", "sts16", "stsb", "sick-r-all"]
+        wanted = load_sts(names, root)
+        compress = {"xz": lzma.compress, "zst": zstandard.ZstdCompressor().compress}[ending]
+        for path in [path for path in root.rglob("*") if path.is_file()]:
+            Path(f"{path}.{ending}").write_bytes(compress(path.read_bytes()))
+            path.unlink()
+        assert [task.subsets for task in load_sts(names, root)] == [task.subsets for task in wanted]
 
     @pytest.mark.parametrize("layout", ["senteval", "raw"])
     def test_the_seven(self, layout: str, mini_sts, tmp_path: Path) -> None:
@@ -257,10 +271,10 @@ class TestErrors:
     def test_text_that_is_not_utf8(self, root: Path) -> None:
         path = root / "STS/STS12-en-test/STS.input.MSRvid.txt"
         path.write_bytes(b"caf\xe9\tx\na\tb\n")
-        self.says("sts12", root, f"{path}: cannot be read ('utf-8' codec can't decode byte 0xe9 in position 3")
+        self.says("sts12", root, f"{path}: line 1 is not valid utf-8; convert the file, if it is Latin-1 with iconv")
 
     def test_a_folder_in_a_files_place(self, root: Path) -> None:
         path = root / "STS/STSBenchmark/sts-test.csv"
         path.unlink()
         path.mkdir()
-        self.says("stsb", root, f"{path}: cannot be read (")
+        self.says("stsb", root, f"{path}: is a folder, a file is needed.")

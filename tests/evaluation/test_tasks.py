@@ -153,6 +153,32 @@ class TestRetrieval:
         assert isinstance(found, RetrievalTask)
         assert (found.name, found.split, found.queries) == ("Mine", split, [query])
 
+    def test_strictness_by_name_and_by_argument(self, folder: Path, length_scorer) -> None:
+        with open(folder / "corpus.tsv", "a", encoding="utf-8") as corpus:
+            corpus.write("d3\t\n")
+        name = f"retrieval:{folder}"
+        for asked in ("", "?split=dev", "?strict=false", "?split=test&strict=false"):
+            [found] = load_tasks([name + asked], None)
+            assert found.counts == {"empty_documents": 1}  # type: ignore[attr-defined]
+        for strict in (
+            lambda: load_tasks([name + "?strict=true"], None),
+            lambda: load_tasks([name + "?split=dev&strict=true"], None),
+            lambda: load_tasks([name], None, strict=True),
+            lambda: evaluate(length_scorer(), name, strict=True),
+        ):
+            with pytest.raises(InputError, match=r"corpus.tsv: line 4: .*text: empty"):
+                strict()
+
+    @pytest.mark.parametrize("ending", ["?", "?split=", "?splitt=dev", "?strict=yes", "?split=dev&x=1"])
+    def test_what_does_not_follow_a_folder(self, ending: str, folder: Path) -> None:
+        with pytest.raises(SettingError, match=r"what may follow one is \?split=NAME"):
+            load_tasks([f"retrieval:{folder}{ending}"], None)
+
+    def test_a_folder_with_a_question_mark_in_its_name(self, folder: Path) -> None:
+        odd = folder.rename(folder.parent / "what?really")
+        [found] = load_tasks([f"retrieval:{odd}"], None)
+        assert found.name == "what?really"
+
     def test_several_kinds_in_one_evaluation(self, folder: Path, length_scorer) -> None:
         results = evaluate(length_scorer(), ["everyday", f"retrieval:{folder}", "ranking:everyday"])
         assert list(results.averages) == ["sts", "retrieval", "ranking"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import lzma
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -46,11 +47,30 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
                 lines = miniature_lines(name, file.path)
                 path = tmp_path / file.path
                 path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes("".join(f"{line}\n" for line in lines).encode(file.encoding.removesuffix("-sig")))
+                path.write_bytes("".join(f"{line}\n" for line in lines).encode(file.encoding))
                 files.append(replace(file, count=len(lines) - file.header))
             smaller[part] = tuple(files)
         monkeypatch.setitem(TRANSFER, name, replace(known, **smaller))
     return tmp_path
+
+
+class TestOtherForms:
+    @pytest.mark.parametrize("name", list(TRANSFER))
+    def test_compressed_with_a_mark_and_carriage_returns(self, folder: Path, name: str) -> None:
+        """A byte order mark makes a file UTF-8, also where the published one is Latin-1."""
+        wanted = load_transfer(name, folder)
+        for known in (*TRANSFER[name].train, *TRANSFER[name].dev, *TRANSFER[name].test):
+            path = folder / known.path
+            text = path.read_bytes().decode(known.encoding).removeprefix("\ufeff").replace("\n", "\r\n")
+            path.unlink()
+            Path(f"{path}.xz").write_bytes(lzma.compress(text.encode("utf-8-sig")))
+        assert load_transfer(name, folder) == wanted
+
+    def test_damaged(self, folder: Path) -> None:
+        path = folder / "CR/custrev.pos"
+        path.write_bytes(lzma.compress(path.read_bytes())[:-20])
+        with pytest.raises(InputError, match=r"custrev\.pos: cannot be read \(the file ends in the middle"):
+            load_transfer("cr", folder)
 
 
 class TestSets:
@@ -160,7 +180,7 @@ class TestErrors:
     def test_text_that_is_not_utf_8(self, folder: Path) -> None:
         path = folder / "SST/binary/sentiment-test"
         path.write_bytes(path.read_bytes().replace(b"more", b"m\xf6re", 1))
-        with pytest.raises(InputError, match=r"sentiment-test: cannot be read \('utf-8' codec can't decode"):
+        with pytest.raises(InputError, match=r"sentiment-test: line \d+ is not valid utf-8; convert the file"):
             load_transfer("sst2", folder)
 
     def test_an_unknown_name(self, folder: Path) -> None:

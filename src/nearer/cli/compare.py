@@ -25,6 +25,7 @@ def compare(
         str, typer.Option(help="Comma-separated, as for `nearer evaluate`.", autocompletion=completion.tasks)
     ] = "sts",
     data: Annotated[Path | None, typer.Option(help="Folder of the data sets.")] = None,
+    strict: options.Strict = False,
     resamples: Annotated[int, typer.Option(min=100, help="Of the bootstrap.")] = 1000,
     confidence: Annotated[float, typer.Option(min=0.5, max=0.999, help="Of the intervals.")] = 0.95,
     seed: Annotated[int, typer.Option(min=0, help="Of the bootstrap.")] = 0,
@@ -46,15 +47,19 @@ def compare(
     from nearer.analysis.compare_tables import comparison_tables, rows_beside
     from nearer.baselines import load_scorer
     from nearer.evaluation import load_tasks
+    from nearer.evaluation.retrieval_task import RetrievalTask
 
     if len(models) < 2:
         raise SettingError("models: one given, at least two are needed; `nearer evaluate` scores one.")
     if json_file is not None and not json_file.parent.is_dir():
         raise InputError(f"{json_file}: the folder {json_file.parent} does not exist.")
-    loaded = load_tasks([name.strip() for name in tasks.split(",") if name.strip()], data)
+    loaded = load_tasks([name.strip() for name in tasks.split(",") if name.strip()], data, strict=strict)
     for task in loaded:
         if report := getattr(task, "report", None):
             show_report(report)
+        if isinstance(task, RetrievalTask):
+            for remark in task.remarks():
+                say(f"{task.name} {task.split}: {remark}")
     beside = rows_beside(loaded, published)
 
     def one_by_one() -> Iterator[Scorer]:

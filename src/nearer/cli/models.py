@@ -54,6 +54,7 @@ def evaluate(
     ] = Aggregation.all,
     correlation: Annotated[Correlation, typer.Option(help="With the gold scores.")] = Correlation.spearman,
     reading: Annotated[Reading | None, typer.Option(help="Of reranking tasks: MTEB's, v1 unless said.")] = None,
+    strict: options.Strict = False,
     json_file: Annotated[
         Path | None, typer.Option("--json", help="Write scores and protocol; '-' prints them.")
     ] = None,
@@ -74,7 +75,7 @@ def evaluate(
     # the paths first: a wrong one should not cost the loading of a model
     if json_file is not None and not json_file.parent.is_dir():
         raise InputError(f"{json_file}: the folder {json_file.parent} does not exist.")
-    loaded = load_tasks([name.strip() for name in tasks.split(",") if name.strip()], data)
+    loaded = load_tasks([name.strip() for name in tasks.split(",") if name.strip()], data, strict=strict)
     for report in (getattr(task, "report", None) for task in loaded):
         if report:
             show_report(report)

@@ -46,6 +46,13 @@ Normalisation = Annotated[
 PoolerAsHead = Annotated[
     bool, typer.Option("--pooler-as-head", help="Use the checkpoint's pooling layer as head (published SimCSE models).")
 ]
+Strict = Annotated[
+    bool,
+    typer.Option(
+        "--strict",
+        help="Retrieval and reranking: empty documents or queries, judgements of missing ones and the like are errors.",
+    ),
+]
 Device = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 … Default: a GPU if there is one.")]
 RemoteCode = Annotated[bool, typer.Option("--trust-remote-code", help="Run code that comes with the model.")]
 BatchSize = Annotated[int | None, typer.Option(min=1, help="At most so many sentences at a time. Default: any number.")]

@@ -25,19 +25,20 @@ def evaluate(
     aggregation: str | None = None,
     correlation: str | None = None,
     reading: str | None = None,
+    strict: bool = False,
     batch_size: int | None = None,
     progress: bool = False,
 ) -> Results:
     """Score an encoder on tasks: names that `load_tasks` knows, or tasks as they are.
 
     aggregation, correlation: of tasks made of pairs; reading: of reranking tasks, MTEB's v1 or v2. None leaves each as
-    it is, which by name is `all`, `spearman` and `mteb-v1`.
+    it is, which by name is `all`, `spearman` and `mteb-v1`. strict: see `load_tasks`.
     """
     check_figure("spearman" if correlation is None else correlation, "all" if aggregation is None else aggregation)
     if reading not in (None, *READINGS):
         raise SettingError(f"reading: {reading!r} is not one of {', '.join(READINGS)}.")
     named = [tasks] if isinstance(tasks, str) or not isinstance(tasks, Iterable) else list(tasks)
-    loaded = [_as_asked(task, aggregation, correlation, reading) for task in load_tasks(named, data)]
+    loaded = [_as_asked(task, aggregation, correlation, reading) for task in load_tasks(named, data, strict=strict)]
     started = time.perf_counter()
     vectors = encode_once(encoder, loaded, batch_size=batch_size, progress=progress)
     return score_tasks(encoder, loaded, vectors, started)

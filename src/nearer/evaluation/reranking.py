@@ -9,9 +9,10 @@ MTEB has two readings of it, which differ in ties and in long lists only:
 | mrr@10 | equal scores in the order given, positives first (there by an unstable sort) | as map |
 | long lists | whole | the best 1 000 (`map_at_1000`) |
 
-Both leave out queries without a positive or without a negative. A query made of several texts (MindSmall: the titles
-a user has read) gives a candidate its greatest similarity to any of them; in MTEB v2 that is the figure
-`max_over_subqueries_map_at_1000`. A candidate that is listed twice counts twice.
+Both leave out queries without a positive or without a negative; queries without text are left out here as well. An
+empty candidate is ranked by the vector of the empty text, as in both, and counted. A query made of several texts
+(MindSmall: the titles a user has read) gives a candidate its greatest similarity to any of them; in MTEB v2 that is the
+figure `max_over_subqueries_map_at_1000`. A candidate that is listed twice counts twice.
 """
 
 from __future__ import annotations
@@ -74,14 +75,14 @@ class RerankingTask:
             raise SettingError(f"reading: {self.reading!r} is not one of {', '.join(READINGS)}.")
         if not self.usable:
             raise InputError(
-                f"{self.name}: none of its {len(self.queries):,} queries has both a positive and a negative candidate; "
-                "there is nothing to rank."
+                f"{self.name}: none of its {len(self.queries):,} queries has both a positive and a negative candidate "
+                "besides its text; there is nothing to rank."
             )
 
     @cached_property
     def usable(self) -> list[RerankingQuery]:
-        """The queries that count: with at least one positive and one negative."""
-        return [query for query in self.queries if query.positives and query.negatives]
+        """The queries that count: with text, at least one positive and one negative."""
+        return [query for query in self.queries if _counts(query)]
 
     def sentences(self) -> Iterator[str]:
         return (text for query in self.usable for texts in query for text in texts)
@@ -105,7 +106,10 @@ class RerankingTask:
                 **({"subqueries": "max"} if any(len(query.texts) > 1 for query in self.usable) else {}),
                 **({"source": self.source} if self.source else {}),
             },
-            details={"candidates": sum(len(query.positives) + len(query.negatives) for query in self.usable)},
+            details={
+                "candidates": sum(len(query.positives) + len(query.negatives) for query in self.usable),
+                **({"empty_candidates": self._empty} if self._empty else {}),
+            },
             dropped=len(self.queries) - len(self.usable),
             remark="; ".join([*undefined, *self._left_out()]),
         )
@@ -129,13 +133,20 @@ class RerankingTask:
         return precision, reciprocal_rank(ranked[:10], relevant=relevant), ndcg(ranked, cut=10)
 
     def _left_out(self) -> Iterator[str]:
-        left = [query for query in self.queries if not (query.positives and query.negatives)]
+        left = [query for query in self.queries if not _counts(query)]
         for count, what in (
-            (sum(not query.positives for query in left), "positive"),
-            (sum(bool(query.positives) for query in left), "negative"),
+            (sum(not query.positives for query in left), "no positive candidate"),
+            (sum(bool(query.positives) and not query.negatives for query in left), "no negative candidate"),
+            (sum(bool(query.positives and query.negatives) for query in left), "empty"),
         ):
             if count:
-                yield f"{count:,} of {len(self.queries):,} queries left out: no {what} candidate"
+                yield f"{count:,} of {len(self.queries):,} queries left out: {what}"
+        if self._empty:
+            yield f"empty candidates: {self._empty:,} (ranked by the vector of the empty text, as MTEB does)"
+
+    @cached_property
+    def _empty(self) -> int:
+        return sum(not text.strip() for query in self.usable for text in (*query.positives, *query.negatives))
 
     def data_hash(self) -> str:
         """A digest of the queries that count, with their candidates in order."""
@@ -143,6 +154,10 @@ class RerankingTask:
         for query in self.usable:
             digest.update(json.dumps(query).encode())
         return digest.hexdigest()[:16]
+
+
+def _counts(query: RerankingQuery) -> bool:
+    return bool(query.texts and query.positives and query.negatives)
 
 
 def _scores(model: Scorer, query: RerankingQuery, vectors: SentenceVectors) -> NDArray[np.float32]:

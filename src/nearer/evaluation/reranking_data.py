@@ -5,7 +5,8 @@
 | `.jsonl`, `.parquet`, `hf:owner/name?split=test` | MTEB's: `query` (text or texts), `positive`, `negative` (lists) |
 | `.txt`, `.tsv`, `.csv` | WikiQA's: question, answer, 0 or 1; a question's answers are its candidates |
 
-Every line counts: one that cannot be used is an error. Texts are taken as they stand, as MTEB takes them.
+Every line counts: one that cannot be used is an error. Texts are taken as they stand, as MTEB takes them. A
+query's empty texts are passed over, and a query of nothing else is left out and counted; with `strict` they are errors.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any, NamedTuple
 
 from nearer.errors import InputError, SettingError
 from nearer.evaluation.reranking import RerankingQuery, RerankingTask
-from nearer.evaluation.strict_reading import MAX_CHARACTERS, filled_text, plain_text, strictly
+from nearer.evaluation.strict_reading import MAX_CHARACTERS, Oddities, filled_text, plain_text, stored, strictly
 from nearer.text.faults import Fault
 from nearer.text.hub import HUB_PREFIX
 from nearer.text.reading import Reading, ReadOptions
@@ -78,16 +79,18 @@ class LabelledAnswer(NamedTuple):
     right: bool
 
 
-def load_reranking(spec: str | Path, data: str | Path | None = None, *, reading: str = "mteb-v1") -> RerankingTask:
+def load_reranking(
+    spec: str | Path, data: str | Path | None = None, *, reading: str = "mteb-v1", strict: bool = False
+) -> RerankingTask:
     """A task by name (`RERANKING`: `wikiqa`, `askubuntu` …) from the folder `data` or the hub, or `rerank:PATH`.
 
-    reading: MTEB's, `mteb-v1` or `mteb-v2`; see `nearer.evaluation.reranking`.
+    reading: MTEB's, `mteb-v1` or `mteb-v2`; see `nearer.evaluation.reranking`. strict: an empty query is an error.
     """
     spec = str(spec)
     if spec.startswith(PREFIX):
         source = spec.removeprefix(PREFIX)
         name = PurePath(source.partition("?")[0]).name.lstrip(".").split(".")[0]
-        return RerankingTask(name, "file", "file", read_queries(source), reading)
+        return RerankingTask(name, "file", "file", read_queries(source, strict=strict), reading)
     if spec.lower() not in RERANKING:
         near = difflib.get_close_matches(spec.lower(), RERANKING, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
@@ -95,19 +98,29 @@ def load_reranking(spec: str | Path, data: str | Path | None = None, *, reading:
     known = RERANKING[spec.lower()]
     path = _path(known, data)
     if path is not None:
-        return RerankingTask(known.name, known.split, "file", read_queries(path), reading, known.file)
+        return RerankingTask(known.name, known.split, "file", read_queries(path, strict=strict), reading, known.file)
     if not known.repository:
         raise _missing(spec, known, data)
     source = f"{known.repository}@{known.revision[:7]}"
-    return RerankingTask(known.name, known.split, "hub", _hub_queries(known), reading, source)
+    return RerankingTask(known.name, known.split, "hub", _hub_queries(known, strict), reading, source)
 
 
-def read_queries(source: str | Path) -> list[RerankingQuery]:
+def read_queries(source: str | Path, *, strict: bool = False) -> list[RerankingQuery]:
     """The queries of a file, in their order."""
     suffixes = [] if str(source).startswith(HUB_PREFIX) else PurePath(source).suffixes
     if any(suffix.lower() in (".txt", ".tsv", ".csv") for suffix in suffixes):
         return _grouped(record for _, record in strictly(_reading(source, ANSWERS)))
-    return [query for _, query in strictly(_reading(source, QUERIES))]
+    reading = _reading(source, QUERIES)
+    return [_without_empty_texts(query, reading, line, Oddities(strict)) for line, query in strictly(reading)]
+
+
+def _without_empty_texts(query: RerankingQuery, reading: Reading[Any], line: int, oddities: Oddities) -> RerankingQuery:
+    texts = tuple(text for text in query.texts if text.strip())
+    if len(texts) < max(1, len(query.texts)):
+        reason = "query: empty" if query.texts else "query: an empty list"
+        where = f"{reading.source}: {reading.report.unit} {line}"
+        oddities.refuse(f"{where}: {Fault.WRONG_FIELDS.label} ({reason}); mend or remove it.")
+    return query._replace(texts=texts)
 
 
 def _reading(source: str | Path, shape: Shape) -> Reading[Any]:
@@ -123,7 +136,7 @@ def _grouped(answers: Iterator[LabelledAnswer]) -> list[RerankingQuery]:
 
 
 def _path(known: KnownSet, data: str | Path | None) -> Path | None:
-    places = [] if data is None else [Path(data) / folder / known.file for folder in FOLDERS]
+    places = [] if data is None else [stored(Path(data) / folder / known.file) for folder in FOLDERS]
     return next((path for path in places if path.is_file()), None)
 
 
@@ -136,10 +149,10 @@ def _missing(spec: str, known: KnownSet, data: str | Path | None) -> SettingErro
     )
 
 
-def _hub_queries(known: KnownSet) -> list[RerankingQuery]:
+def _hub_queries(known: KnownSet, strict: bool) -> list[RerankingQuery]:
     source = f"{HUB_PREFIX}{known.repository}?split={known.split}&revision={known.revision}"
     try:
-        return read_queries(source)
+        return read_queries(source, strict=strict)
     except InputError as error:
         raise InputError(
             f"{known.name} cannot be fetched: {error} Without a network, put it as {known.file} "
@@ -148,15 +161,13 @@ def _hub_queries(known: KnownSet) -> list[RerankingQuery]:
 
 
 def _query(values: Sequence[Any], clean: Clean) -> RerankingQuery:
-    texts = (values[0],) if isinstance(values[0], str) else _texts(values[0], "query")
-    if not texts:
-        raise Unusable(Fault.WRONG_FIELDS, "query: an empty list")
-    for text in texts:
-        filled_text(text, "query")
-    return RerankingQuery(tuple(texts), _texts(values[1], "positive"), _texts(values[2], "negative"))
+    texts = (plain_text(values[0], "query"),) if isinstance(values[0], str) else _texts(values[0], "query")
+    return RerankingQuery(texts, _texts(values[1], "positive"), _texts(values[2], "negative"))
 
 
 def _texts(value: object, what: str) -> tuple[str, ...]:
+    if value is None:  # the hub's tables have null where a list is empty
+        return ()
     if not isinstance(value, (list, tuple)):
         raise Unusable(Fault.WRONG_FIELDS, f"{what}: a list of texts expected, {type(value).__name__} found")
     return tuple(plain_text(text, what) for text in value)

@@ -1,29 +1,42 @@
-"""Reading retrieval data of one's own from a folder, in BEIR's layout or as plain tables.
+"""Reading retrieval data from a folder, as it is published: BEIR's sets, mteb's, TREC's, or one's own tables.
 
-| file | a line |
+| part | a line |
 | --- | --- |
-| `corpus.jsonl` or `corpus.tsv` | `_id`, `text`, optional `title` (put before the text) |
-| `queries.jsonl` or `queries.tsv` | `_id`, `text` |
-| `qrels/test.tsv` or `qrels.tsv` | `query-id`, `corpus-id`, `score`: above 0 is relevant, greater is better |
+| corpus | `_id`, `text`, optional `title`: a document is its title, a space and its text |
+| queries | `_id`, `text` |
+| judgements | `query-id`, `corpus-id`, `score` (TREC: query, 0, document, score): relevant above 0 |
 
-Tables may have a header that names the columns. Files may be compressed (`corpus.jsonl.gz`). Every line counts: one
-that cannot be used is an error. Queries without a judgement are left out and counted: BEIR keeps the queries of all
-splits in one file.
+Which files hold them: `nearer.evaluation.retrieval_files`. A line that cannot be read is an error. What can be read but
+is odd is counted and said with the score, or with `strict` an error too:
+
+| oddity | rule | trec_eval, mteb |
+| --- | --- | --- |
+| empty document | never found; its judgements count as not found | mteb ranks the vector of the empty text |
+| judgement of a missing document | counts as not found: in the best order and among the relevant | the same |
+| judgement of a missing query; empty query | left out | the same; mteb encodes the empty text |
+| query without a relevant document | left out: its figures are undefined | both count it as 0 |
+| an id, or a judgement, for the second time | its last line counts | BEIR's reader the same; trec_eval stops |
+
+Queries without a judgement are left out and counted in any case: BEIR keeps the queries of all splits in one file. A
+score below 0 means not relevant, as in trec_eval.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from nearer.errors import InputError
+from nearer.evaluation.retrieval_files import LAYOUTS, Files, find_judgements, find_texts
 from nearer.evaluation.retrieval_task import RetrievalTask
-from nearer.evaluation.strict_reading import MAX_CHARACTERS, filled_text, plain_text, strictly
-from nearer.text.faults import Fault
-from nearer.text.reading import COMPRESSIONS, Reading, ReadOptions
-from nearer.text.shapes import Clean, Field, Shape, Unusable
+from nearer.evaluation.strict_reading import MAX_CHARACTERS, Oddities, filled_text, plain_text, strictly
+from nearer.text.faults import Fault, ReadReport
+from nearer.text.lines import iter_text_lines
+from nearer.text.reading import Reading, ReadOptions
+from nearer.text.rows import Row
+from nearer.text.shapes import Clean, Field, Shape, Unusable, match_columns
 
 
 class Named(NamedTuple):
@@ -39,82 +52,159 @@ class Judgement(NamedTuple):
     gain: float
 
 
-def load_retrieval(path: str | Path, *, split: str = "test") -> RetrievalTask:
-    """The task in this folder; `split` chooses among BEIR's `qrels/*.tsv`."""
+Gains = dict[str, dict[str, float]]  # of the documents, by query
+
+
+def load_retrieval(path: str | Path, *, split: str = "test", strict: bool = False) -> RetrievalTask:
+    """The task in this folder; `split` chooses among BEIR's `qrels/*.tsv`, `strict` makes an error of any oddity."""
     root = Path(path)
     if not root.is_dir():
-        raise InputError(f"{path}: no such folder; retrieval data is a folder with corpus, queries and qrels.")
-    qrels = _found(root, f"qrels/{split}", "tsv") or _file(root, "qrels", "tsv")
-    corpus_file, queries_file = _file(root, "corpus", "jsonl", "tsv"), _file(root, "queries", "jsonl", "tsv")
-    corpus, queries = _named(corpus_file), _named(queries_file)
+        raise InputError(f"{path}: no such folder; {LAYOUTS}.")
+    qrels = find_judgements(root, split)
+    corpus_files, query_files = find_texts(root, "corpus", split), find_texts(root, "queries", split)
+    oddities = Oddities(strict)
+    corpus = _named(corpus_files, DOCUMENTS, "documents", oddities)
+    queries = _named(query_files, QUERIES, "queries", oddities)
+    judged = _judgements(qrels, queries, corpus, query_files, corpus_files, oddities)
+    asked = [id for id in queries if id in judged]
+    empty = sum(not text for text in queries.values())
+    unanswered = oddities.counts.get("queries_without_relevant_documents", 0)
     places = {id: place for place, id in enumerate(corpus)}
-    judged = _judgements(qrels, queries, places, queries_file.name, corpus_file.name)
     return RetrievalTask(
         name=root.resolve().name,
-        split=split if qrels.parent.name == "qrels" else "file",
+        split=qrels.split or "file",
         layout="beir",
         corpus=list(corpus.values()),
-        queries=[queries[id] for id in judged],
-        judgements=list(judged.values()),
-        unjudged=len(queries) - len(judged),
+        queries=[queries[id] for id in asked],
+        judgements=[_placed(judged[id], places) for id in asked],
+        unjudged=len(queries) - len(asked) - empty - unanswered,
+        oddities={**oddities.counts, **({"empty_queries": empty} if empty else {})},
     )
 
 
-def _found(root: Path, stem: str, *formats: str) -> Path | None:
-    endings = ("", *(f".{compression}" for compression in COMPRESSIONS))
-    paths = (root / f"{stem}.{format}{ending}" for format in formats for ending in endings)
-    return next((path for path in paths if path.is_file()), None)
-
-
-def _file(root: Path, stem: str, *formats: str) -> Path:
-    path = _found(root, stem, *formats)
-    if path is None:
-        plain = " or ".join(f"{stem}.{format}" for format in formats)
-        raise InputError(f"{root}: {plain} is missing; retrieval data is a folder with corpus, queries and qrels.")
-    return path
-
-
-def _named(path: Path) -> dict[str, str]:
-    """Texts by id, in their order."""
+def _named(files: Files, shape: Shape, what: str, oddities: Oddities) -> dict[str, str]:
+    """Texts by id, in their order; empty ones stay."""
     texts: dict[str, str] = {}
     lines: dict[str, int] = {}
-    for line, (id, text) in strictly(_reading(path, NAMED)):
-        if id in texts:
-            raise InputError(f"{path}: line {line}: the id {id!r} stands on line {lines[id]} already; ids must differ.")
-        texts[id], lines[id] = text, line
+    for path in files.paths:
+        reading = _reading(path, shape)
+        for line, (id, text) in strictly(reading):
+            unit = reading.report.unit
+            if id in texts:
+                there = f"{unit} {lines[id]}" if len(files.paths) == 1 else f"another {unit}"
+                error = f"{path}: {unit} {line}: the id {id!r} stands on {there} already; ids must differ."
+                oddities.meet(f"repeated_{what}", error)
+            texts[id], lines[id] = text, line
+            if not text:
+                oddities.refuse(f"{path}: {unit} {line}: {Fault.WRONG_FIELDS.label} (text: empty); mend or remove it.")
     if not texts:
-        raise InputError(f"{path}: has no lines; at least one is needed.")
+        raise InputError(f"{files.paths[0]}: has no lines; at least one is needed.")
+    if not any(texts.values()):
+        raise InputError(f"{files.paths[0]}: all its {what} are empty; at least one with text is needed.")
     return texts
 
 
 def _judgements(
-    path: Path, queries: dict[str, str], places: dict[str, int], queries_file: str, corpus_file: str
-) -> dict[str, dict[int, float]]:
-    """For each judged query the gains by place in the corpus, in the order of the queries."""
-    judged: dict[str, dict[int, float]] = {}
-    lines: dict[str, int] = {}
-    for line, (query, document, gain) in strictly(_reading(path, JUDGEMENTS)):
-        if query not in queries:
-            raise InputError(f"{path}: line {line}: the query {query!r} is not in {queries_file}.")
-        if document not in places:
-            raise InputError(f"{path}: line {line}: the document {document!r} is not in {corpus_file}.")
-        gains = judged.setdefault(query, {})
-        if places[document] in gains:
-            raise InputError(
-                f"{path}: line {line}: the document {document!r} is judged for the query {query!r} already; "
-                "keep one of the lines."
-            )
-        gains[places[document]] = gain
-        lines.setdefault(query, line)
-    for query, gains in judged.items():
+    files: Files,
+    queries: dict[str, str],
+    corpus: dict[str, str],
+    query_files: Files,
+    corpus_files: Files,
+    oddities: Oddities,
+) -> Gains:
+    """The gains of the queries that can be asked and have a relevant document, be it missing."""
+    judged: Gains = {}
+    first_line: dict[str, str] = {}
+    for path in files.paths:
+        reading = _judgement_reading(path)
+        for line, (query, document, gain) in strictly(reading):
+            place = f"{path}: {reading.report.unit} {line}"
+            first_line.setdefault(query, place)
+            gains = judged.setdefault(query, {})
+            if query not in queries:
+                error = f"{place}: the query {query!r} is not in {_shown(query_files)}."
+                oddities.meet("judgements_of_missing_queries", error)
+            elif document not in corpus:
+                oddities.refuse(f"{place}: the document {document!r} is not in {_shown(corpus_files)}.")
+            if query in queries and document in gains:
+                error = f"the document {document!r} is judged for the query {query!r} already; keep one of the lines."
+                oddities.meet("repeated_judgements", f"{place}: {error}")
+            gains[document] = gain
+    if not judged:
+        raise InputError(f"{files.paths[0]}: has no judgements; at least one is needed.")
+    _check_ids(files, judged, queries, _shown(query_files), "queries")
+    documents = dict.fromkeys(id for gains in judged.values() for id in gains)
+    _check_ids(files, documents, corpus, _shown(corpus_files), "documents")
+    asked = {query: gains for query, gains in judged.items() if queries.get(query)}
+    for query, gains in list(asked.items()):
         if not any(gains.values()):
-            raise InputError(
-                f"{path}: line {lines[query]}: the query {query!r} has no document with a score above 0; "
+            error = (
+                f"{first_line[query]}: the query {query!r} has no document with a score above 0; "
                 "judge one as relevant, or remove its lines."
             )
-    if not judged:
-        raise InputError(f"{path}: has no judgements; at least one is needed.")
-    return {query: judged[query] for query in queries if query in judged}
+            oddities.meet("queries_without_relevant_documents", error)
+            del asked[query]
+    if not asked:
+        raise InputError(
+            f"{files.paths[0]}: judges no query that has text and a document with a score above 0; there is nothing "
+            "to measure."
+        )
+    return asked
+
+
+def _check_ids(files: Files, judged: Collection[str], there: dict[str, str], where: str, what: str) -> None:
+    """Some missing ones are survived; where all are, the files do not belong together."""
+    if not any(id in there for id in judged):
+        raise InputError(
+            f"{files.paths[0]}: none of the {len(judged):,} {what} that it judges is in {where}: the ids differ "
+            f"({next(iter(judged))!r} here, {next(iter(there))!r} there); the files do not belong together."
+        )
+
+
+def _placed(gains: dict[str, float], places: dict[str, int]) -> dict[int, float]:
+    """Gains by place in the corpus; those of missing documents at the places behind it, the greatest first."""
+    missing = sorted((gain for id, gain in gains.items() if id not in places), reverse=True)
+    found = {places[id]: gain for id, gain in gains.items() if id in places}
+    return {**found, **{len(places) + place: gain for place, gain in enumerate(missing)}}
+
+
+def _shown(files: Files) -> str:
+    path = files.paths[0]
+    return path.name if len(files.paths) == 1 else f"{path.parent.name}/"
+
+
+class TrecReading(Reading[Judgement]):
+    """TREC's judgements: query, iteration (unused), document and score, with any spaces between them."""
+
+    def _rows(self, report: ReadReport) -> Iterator[Row]:
+        for line in iter_text_lines(self.source, self.options.encoding, report):
+            cells = line.text.split()
+            if line.fault or not cells:
+                yield Row(line.number, (), line.fault or Fault.EMPTY, line.detail)
+            elif len(cells) != len(TREC_COLUMNS):
+                found = f"{len(cells)} found, {len(TREC_COLUMNS)} expected: {', '.join(TREC_COLUMNS)}"
+                yield Row(line.number, (), Fault.WRONG_COLUMNS, found)
+            else:
+                yield Row(line.number, (cells[0], cells[2], cells[3]))
+
+
+TREC_COLUMNS = ("query", "0", "document", "score")
+
+
+def _judgement_reading(path: Path) -> Reading[Judgement]:
+    if any(suffix in (".jsonl", ".csv", ".parquet") for suffix in path.suffixes):
+        return _reading(path, JUDGEMENTS)
+    lines = iter_text_lines(path, "utf-8", ReadReport(str(path)))
+    first = next((line for line in lines if line.text.strip()), None)
+    cells = first.text.split("\t") if first else []
+    if first is None or len(cells) == len(JUDGEMENTS.fields) or match_columns(JUDGEMENTS, cells):
+        return _reading(path, JUDGEMENTS)
+    if len(first.text.split()) == len(TREC_COLUMNS):
+        return TrecReading(path, JUDGEMENTS, ReadOptions())
+    raise InputError(
+        f"{path}: line {first.number}: {len(cells)} columns found; a judgement is query-id, corpus-id and score with "
+        "tabs between them, or TREC's query, 0, document and score."
+    )
 
 
 def _reading(path: Path, shape: Shape) -> Reading[Any]:
@@ -125,9 +215,16 @@ def _id(value: object, what: str) -> str:
     return filled_text(str(value) if isinstance(value, int) and not isinstance(value, bool) else value, what)
 
 
-def _build_named(values: Sequence[Any], clean: Clean) -> Named:
-    title = "" if values[2] is None else plain_text(values[2], "title")
-    return Named(_id(values[0], "id"), filled_text(f"{title} {plain_text(values[1], 'text')}", "text"))
+def _text(value: object, what: str) -> str:
+    return "" if value is None else plain_text(value, what)  # the hub's tables have null where a text is missing
+
+
+def _build_document(values: Sequence[Any], clean: Clean) -> Named:
+    return Named(_id(values[0], "id"), f"{_text(values[2], 'title')} {_text(values[1], 'text')}".strip())
+
+
+def _build_query(values: Sequence[Any], clean: Clean) -> Named:
+    return Named(_id(values[0], "id"), _text(values[1], "text").strip())
 
 
 def _build_judgement(values: Sequence[Any], clean: Clean) -> Judgement:
@@ -140,11 +237,17 @@ def _build_judgement(values: Sequence[Any], clean: Clean) -> Judgement:
     return Judgement(_id(values[0], "query-id"), _id(values[1], "corpus-id"), max(gain, 0.0))  # below 0: not relevant
 
 
-NAMED = Shape(
+DOCUMENTS = Shape(
     "text with an id",
     "texts with ids",
-    (Field(("_id", "id")), Field(("text",)), Field(("title",), required=False)),
-    _build_named,
+    (Field(("_id", "id", "doc_id", "docid")), Field(("text",)), Field(("title",), required=False)),
+    _build_document,
+)
+QUERIES = Shape(
+    "text with an id",
+    "texts with ids",
+    (Field(("_id", "id", "query_id", "qid")), Field(("text", "query"))),
+    _build_query,
 )
 JUDGEMENTS = Shape(
     "judgement",

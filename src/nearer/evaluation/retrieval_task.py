@@ -2,7 +2,8 @@
 
 Figures are trec_eval's: ndcg@10 (linear gains, against the best order of all judged documents), mrr@10, map@100, and
 recall at 1, 10 and 100. A document that nobody judged is not relevant. Of equally similar documents the one that comes
-first in the corpus is first.
+first in the corpus is first. An empty document is never found, whatever vector a model has for the empty text; it and a
+document that is not in the corpus at all count as not found where they are judged.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
 from typing import ClassVar
@@ -33,13 +34,30 @@ from nearer.evaluation.task import Scorer, SentenceVectors, TaskScore, Vectors
 FIGURES = ("ndcg@10", "mrr@10", "map@100", "recall@1", "recall@10", "recall@100")
 DEPTH = 100
 QUERIES_AT_ONCE = 4096
+# What is said of each kind of oddity in the data. These leave queries out:
+LEFT_OUT = {
+    "empty_queries": "empty",
+    "queries_without_relevant_documents": "no relevant document (trec_eval and mteb count them as 0)",
+}
+# and these do not:
+COUNTED = {
+    "empty_documents": "never found",
+    "judgements_of_empty_documents": "count as not found",
+    "judgements_of_missing_documents": "count as not found",
+    "judgements_of_missing_queries": "not used",
+    "repeated_documents": "of an id the last one counts",
+    "repeated_queries": "of an id the last one counts",
+    "repeated_judgements": "of a query and a document the last one counts",
+}
 
 
 @dataclass(frozen=True)
 class RetrievalTask:
     """A corpus, queries, and for each query the places of its judged documents in the corpus with their gains.
 
-    Every query has a gain above 0; `unjudged` more queries had no judgement and are not here.
+    A place behind the corpus' end is that of a document that is missing there. Every query has text and a gain above
+    0; `unjudged` more queries had no judgement and are not here. `oddities` counts what else was found by reading
+    (the kinds of `LEFT_OUT` and `COUNTED`); empty and missing documents are counted here.
     """
 
     kind: ClassVar[str] = "retrieval"
@@ -51,16 +69,14 @@ class RetrievalTask:
     queries: Sequence[str]
     judgements: Sequence[Mapping[int, float]]
     unjudged: int = 0
+    oddities: Mapping[str, int] = field(default_factory=dict)
 
     def sentences(self) -> Iterator[str]:
-        return chain(self.queries, self.corpus)
+        return chain(self.queries, self._places)
 
     def score(self, model: Scorer, vectors: SentenceVectors) -> TaskScore:
         values = self.per_query(model, vectors)
-        remarks = [NOT_FINITE] if np.isnan(values["ndcg@10"]).any() else []
-        if self.unjudged:
-            total = len(self.queries) + self.unjudged
-            remarks.append(f"{self.unjudged:,} of {total:,} queries left out: no judgement")
+        undefined = [NOT_FINITE] if np.isnan(values["ndcg@10"]).any() else []
         return TaskScore(
             task=self.name,
             kind=self.kind,
@@ -72,10 +88,39 @@ class RetrievalTask:
             figures={name: mean_percent(each) for name, each in values.items()},
             data_hash=self.data_hash(),
             protocol={"gains": "linear", "ties": "in the corpus' order"},
-            details={"documents": len(self.corpus), "judgements": sum(map(len, self.judgements))},
-            dropped=self.unjudged,
-            remark="; ".join(remarks),
+            details={"documents": len(self.corpus), "judgements": sum(map(len, self.judgements)), **self.counts},
+            dropped=self.unjudged + self._left_out,
+            remark="; ".join([*undefined, *self.remarks()]),
         )
+
+    @cached_property
+    def counts(self) -> dict[str, int]:
+        """How often each kind of oddity is there; kinds that are not are left out."""
+        judged = [place for judgements in self.judgements for place in judgements]
+        counts = {
+            **self.oddities,
+            "empty_documents": sum(_is_empty(text) for text in self.corpus),
+            "judgements_of_empty_documents": sum(
+                place < len(self.corpus) and _is_empty(self.corpus[place]) for place in judged
+            ),
+            "judgements_of_missing_documents": sum(place >= len(self.corpus) for place in judged),
+        }
+        return {kind: counts[kind] for kind in (*LEFT_OUT, *COUNTED) if counts.get(kind)}
+
+    def remarks(self) -> Iterator[str]:
+        """What of the data does not count, or not as one would think."""
+        total = len(self.queries) + self.unjudged + self._left_out
+        if self.unjudged:
+            yield f"{self.unjudged:,} of {total:,} queries left out: no judgement"
+        for kind, count in self.counts.items():
+            if kind in LEFT_OUT:
+                yield f"{count:,} of {total:,} queries left out: {LEFT_OUT[kind]}"
+            else:
+                yield f"{kind.replace('_', ' ')}: {count:,} ({COUNTED[kind]})"
+
+    @property
+    def _left_out(self) -> int:
+        return sum(self.counts.get(kind, 0) for kind in LEFT_OUT)
 
     def per_query(self, model: Scorer, vectors: SentenceVectors) -> dict[str, Values]:
         """Each figure of each query, as fractions; not a number where its similarities are none."""
@@ -90,10 +135,14 @@ class RetrievalTask:
 
     @cached_property
     def _places(self) -> dict[str, list[int]]:
-        """Each unique text of the corpus with its places there: equal texts must tie, so each is compared once."""
+        """Each unique text of the corpus with its places there: equal texts must tie, so each is compared once.
+
+        Empty ones are not among them, so that none is ever found.
+        """
         places: dict[str, list[int]] = {}
         for place, text in enumerate(self.corpus):
-            places.setdefault(text, []).append(place)
+            if not _is_empty(text):
+                places.setdefault(text, []).append(place)
         return places
 
     @cached_property
@@ -112,12 +161,17 @@ class RetrievalTask:
         return [place for _, place in sorted(falling)[:DEPTH]]
 
     def data_hash(self) -> str:
-        """A digest of corpus, queries and judgements in their order."""
+        """A digest of corpus, queries and judgements, also of missing documents, in their order."""
         digest = hashlib.sha256()
+        corpus = (None if _is_empty(text) else text for text in self.corpus)
         judged = (sorted(judgements.items()) for judgements in self.judgements)
-        for item in chain(self.corpus, ("",), self.queries, judged):
+        for item in chain(corpus, ("",), self.queries, judged):
             digest.update(json.dumps(item).encode())
         return digest.hexdigest()[:16]
+
+
+def _is_empty(text: str) -> bool:
+    return not text.strip()
 
 
 Nearest = tuple[NDArray[np.int64], NDArray[np.float32]]

@@ -6,7 +6,8 @@
 | `raw` | `STS12-en-test/` | `STSBenchmark/`, `SICK/` | as published, as MTEB uses it |
 | `flat` | `STS12.test.jsonl` | `STS-B.test.jsonl`, `SICK-R.all.jsonl` | as published |
 
-These files are known to the pair, so anything unexpected in them is an error, not a fault to count.
+These files are known to the pair, so anything unexpected in them is an error, not a fault to count. Each may be
+compressed (`NAME.xz`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pathlib import Path
 
 from nearer.errors import InputError
 from nearer.evaluation.pair_task import PairTask
+from nearer.evaluation.strict_reading import stored, stored_lines
 from nearer.evaluation.sts_sets import BENCHMARK, SICK, TASKS, YEARS, expected_pairs
 from nearer.text import read_pairs
 from nearer.text.records import Pair
@@ -43,7 +45,7 @@ def load_sts(names: Iterable[str], folder: str | Path) -> list[PairTask]:
 
 def _load(name: str, root: Path) -> PairTask:
     set_name, split = TASKS[name]
-    flat = root / f"{set_name}.{split}.jsonl"
+    flat = stored(root / f"{set_name}.{split}.jsonl")
     layout, base = ("flat", root) if flat.exists() else _base(root)
     if layout == "flat":
         subsets = {set_name: _flat_pairs(flat)}
@@ -69,15 +71,15 @@ def _split_pairs(set_name: str, split: str, root: Path, base: Path) -> list[Pair
     if set_name == "STS-B":
         return list(_benchmark_pairs(base / "STSBenchmark" / BENCHMARK[split][0]))
     paths = [root / "SICK" / SICK[part][0] for part in (SICK if split == "all" else (split,))]
-    if not paths[0].exists() and (root / "SICK-R.all.jsonl").exists():
+    if not stored(paths[0]).exists() and stored(root / "SICK-R.all.jsonl").exists():
         raise MissingData(paths[0], WHOLE_HINT)
     return [pair for path in paths for pair in _sick_pairs(path)]
 
 
 def _year_pairs(folder: Path, subset: str, count: int) -> list[Pair]:
-    prefix = "STS" if (folder / f"STS.input.{subset}.txt").exists() else f"STS20{folder.name[3:5]}"
+    prefix = "STS" if stored(folder / f"STS.input.{subset}.txt").exists() else f"STS20{folder.name[3:5]}"
     inputs, golds = folder / f"{prefix}.input.{subset}.txt", folder / f"{prefix}.gs.{subset}.txt"
-    if not inputs.exists():
+    if not stored(inputs).exists():
         raise MissingData(folder / f"STS.input.{subset}.txt" if folder.is_dir() else folder)
     sentences, scores = _lines(inputs), _lines(golds)
     if len(sentences) != len(scores):
@@ -144,11 +146,6 @@ def _score(text: str) -> float | None:
 
 
 def _lines(path: Path) -> list[str]:
-    try:
-        text = path.read_bytes().decode("utf-8-sig")
-    except FileNotFoundError:
-        raise MissingData(path) from None
-    except (UnicodeDecodeError, OSError) as error:
-        raise InputError(f"{path}: cannot be read ({error}).") from None
-    lines = text.split("\n")
-    return [line.removesuffix("\r") for line in (lines[:-1] if lines[-1] == "" else lines)]
+    if not stored(path).exists():
+        raise MissingData(path)
+    return stored_lines(path, "utf-8")

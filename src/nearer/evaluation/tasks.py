@@ -8,7 +8,7 @@
 | `transfer:FILE`, `transfer-fast:FILE` | the same for labelled sentences of your own |
 | `ranking:stsb`, `ranking:FILE` | the ranking task that scored pairs hold; `ranking` is those of the seven |
 | `wikiqa`, `askubuntu` …, `rerank:FILE` | queries with candidates |
-| `retrieval:FOLDER`, `retrieval:FOLDER?split=dev` | queries over a corpus |
+| `retrieval:FOLDER`, `retrieval:FOLDER?split=dev&strict=true` | queries over a corpus |
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 from pathlib import Path
+from urllib.parse import parse_qsl
 
 from nearer.encoder.sources import BUNDLED
 from nearer.errors import SettingError
@@ -50,10 +51,11 @@ TESTS = {*SEVEN, "sick-r-all", *TRANSFER, *FAST, *(name for name, known in RERAN
 ON_THE_HUB = {name for name, known in RERANKING.items() if known.repository}
 
 
-def load_tasks(tasks: Sequence[str | Task], data: str | Path | None) -> list[Task]:
+def load_tasks(tasks: Sequence[str | Task], data: str | Path | None, *, strict: bool = False) -> list[Task]:
     """Tasks by name (see above; `data` is the folder of the published sets), or given as they are.
 
-    A task that comes twice (`sts,stsb`) is one task. All names are looked at before anything is read.
+    A task that comes twice (`sts,stsb`) is one task. All names are looked at before anything is read. strict: what is
+    odd in retrieval and reranking data is an error instead of being counted.
     """
     single: dict[str | int, str | Task] = {}
     for given in tasks:
@@ -63,7 +65,7 @@ def load_tasks(tasks: Sequence[str | Task], data: str | Path | None) -> list[Tas
             single[id(given)] = given
     if not single:
         raise SettingError(f"tasks: none named; sts, {EVERYDAY} or a file of scored pairs.")
-    return [_load(task, data) if isinstance(task, str) else task for task in single.values()]
+    return [_load(task, data, strict) if isinstance(task, str) else task for task in single.values()]
 
 
 def expand(name: str) -> tuple[str, ...]:
@@ -109,15 +111,14 @@ def shown_name(name: str) -> str:
     return " ".join(TASKS.get(lowered, ()))
 
 
-def _load(name: str, data: str | Path | None) -> Task:
+def _load(name: str, data: str | Path | None, strict: bool) -> Task:
     form, colon, rest = name.partition(":")
     if form + colon == RANKING_OF:
         return ranking_of(_load_pairs(rest, data))
     if form + colon == RETRIEVAL:
-        folder, _, split = rest.partition("?split=")
-        return load_retrieval(folder, split=split or "test")
+        return _load_retrieval(rest, strict)
     if form + colon == RERANK or name in RERANKING:
-        return load_reranking(name, data)
+        return load_reranking(name, data, strict=strict)
     if form + colon in LABELLED:
         return load_labelled(rest, setting=LABELLED[form + colon])
     if name in FAST:
@@ -125,6 +126,18 @@ def _load(name: str, data: str | Path | None) -> Task:
     if name in TRANSFER or name in TRANSFER_DEV:
         return load_transfer(name, _folder(name, "SentEval's sets", data))
     return _load_pairs(name, data)
+
+
+def _load_retrieval(name: str, strict: bool) -> Task:
+    folder, mark, asked = (name, "", "") if Path(name).is_dir() else name.partition("?")
+    options = dict(parse_qsl(asked, keep_blank_values=True))
+    split, own = options.pop("split", "test"), options.pop("strict", "true" if strict else "false")
+    if options or (mark and not asked) or not split or own not in ("true", "false"):
+        raise SettingError(
+            f"tasks: '{RETRIEVAL}{name}': no such folder, and what may follow one is ?split=NAME, ?strict=true or "
+            "?split=NAME&strict=true."
+        )
+    return load_retrieval(folder, split=split, strict=own == "true")
 
 
 def _load_pairs(name: str, data: str | Path | None) -> PairTask:

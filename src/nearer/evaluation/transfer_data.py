@@ -12,7 +12,7 @@ example has a part. Only SST-2 has dev examples of its own; the others' dev accu
 strength is chosen.
 
 The files are known to the line, so anything unexpected in them is an error. A few lines of CR and MPQA are empty;
-they are examples all the same, with the vector of the empty text.
+they are examples all the same, with the vector of the empty text. Each file may be compressed (`NAME.xz`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from nearer.errors import InputError, SettingError
-from nearer.evaluation.strict_reading import MAX_CHARACTERS, filled_text, strictly
+from nearer.evaluation.strict_reading import MAX_CHARACTERS, filled_text, stored, stored_lines, strictly
 from nearer.evaluation.sts_data import MissingData
 from nearer.evaluation.transfer import ACCURACY, DEV_ACCURACY, Example, TransferTask, in_order
 from nearer.text.faults import Fault
@@ -48,7 +48,7 @@ class SetFile:
     path: str
     count: int
     example: Callable[[str], Example]
-    encoding: str = "utf-8-sig"
+    encoding: str = "utf-8"
     header: bool = False
 
 
@@ -249,11 +249,6 @@ def _file_examples(path: Path, file: SetFile) -> list[Example]:
 
 
 def _lines(path: Path, encoding: str) -> list[str]:
-    try:
-        text = path.read_bytes().decode(encoding)
-    except FileNotFoundError:
-        raise MissingData(path, HINT) from None
-    except (UnicodeDecodeError, OSError) as error:
-        raise InputError(f"{path}: cannot be read ({error}).") from None
-    lines = text.split("\n")
-    return lines[:-1] if lines[-1] == "" else lines
+    if not stored(path).exists():
+        raise MissingData(path, HINT)
+    return stored_lines(path, encoding)
