@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nearer.encoder.backbone import load_tokenizer
+from nearer.encoder.tokenizer import load_tokenizer
 from nearer.text.token_store import TokenStore
 
 

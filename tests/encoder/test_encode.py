@@ -45,7 +45,6 @@ def test_vectors_are_those_of_transformers_itself(encoder: Encoder, sentences: l
 def test_each_unique_sentence_passes_the_model_once_and_order_is_kept(
     encoder: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert not encoder.needs_equal_lengths  # which is found out by two passes
     seen = 0
     forward = encoder.forward
 
@@ -69,7 +68,6 @@ def test_no_batch_is_over_its_budget_and_the_longest_come_first(
     kind: str, budget: int, tiny_model: Callable[[str], Path], sentences: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     encoder = Encoder.load(tiny_model(kind), pooling="mean", device="cpu")
-    assert not encoder.needs_equal_lengths  # which is found out by two passes
     shapes = []
     forward = encoder.forward
     monkeypatch.setattr(encoder, "forward", lambda ids, *rest: shapes.append(ids.shape) or forward(ids, *rest))

@@ -191,7 +191,8 @@ def padding_matters(encoder: Encoder) -> bool:
     rows = [_padded(tokens, torch.zeros_like(lengths), lengths, width, encoder.padding_id) for width in widths]
     try:
         with at_inference(encoder), torch.inference_mode():
-            alone, padded = (encoder(*row) for row in rows)
+            passes = (encoder.backbone(input_ids=tokens, attention_mask=mask) for tokens, mask in rows)
+            alone, padded = (states.last_hidden_state[:, : len(ids)] for states in passes)
     except (RuntimeError, ValueError, TypeError, IndexError, KeyError) as error:
         raise ModelError(
             f"{encoder.name}: the code of {type(encoder.backbone).__name__} fails on a short sentence "
