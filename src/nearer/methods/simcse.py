@@ -48,17 +48,29 @@ class SimCSE(Method):
         self.second: Encoder | None = None
         self.language_head: LanguageHead | None = None
 
-    def prepare(self, encoder: Encoder, reading: Reading[Any] | None = None, *, progress: bool = False) -> list[str]:
+    def relies_on_dropout(self, data: str) -> bool:
+        settings = self.settings
+        removes_a_share = settings.augmentation in ("crop", "word_deletion")
+        augmented = settings.augmentation_rate > 0 if removes_a_share else settings.augmentation != "none"
+        return data == "sentences" and not augmented and not settings.fixed_masks
+
+    def prepare(
+        self,
+        encoder: Encoder,
+        reading: Reading[Any] | None = None,
+        *,
+        max_length: int | None = None,
+        progress: bool = False,
+    ) -> list[str]:
         settings, remarks = self.settings, []
         self.augmenter = Augmenter(settings.augmentation, settings.augmentation_rate, encoder.tokenizer)
         if settings.two_encoders:
             self.second = copy.deepcopy(encoder)
         if settings.mlm_weight:
             self.masker = Masker.of(encoder.tokenizer, settings.mlm_rate)
-            self.language_head, found = language_head(encoder.backbone, encoder.source)
+            self.language_head, remark = language_head(encoder.backbone, encoder.source)
             self.language_head.to(encoder.device)
-            if not found:
-                remarks.append("the checkpoint has no head for masked language modelling: a fresh one is trained")
+            remarks += [remark] if remark else []
         return remarks
 
     def modules(self) -> nn.ModuleDict:
