@@ -43,7 +43,8 @@ TOKENIZER_FILES = (
 )
 
 
-# Where configurations of different families keep their dropout rates.
+# Where configurations of different families keep their dropout rates. Llama, Qwen, Gemma, Mistral and EuroBERT have
+# that of attention alone, which is enough to make two passes of a sentence differ.
 DROPOUT_RATES = (
     "hidden_dropout_prob",
     "attention_probs_dropout_prob",
@@ -52,6 +53,15 @@ DROPOUT_RATES = (
     "dropout_rate",
     "embedding_dropout",
     "mlp_dropout",
+    "hidden_dropout",
+    "activation_dropout",
+    "residual_dropout",
+    "resid_dropout",
+    "embed_dropout",
+    "resid_pdrop",
+    "embd_pdrop",
+    "emb_pdrop",
+    "attn_pdrop",
 )
 
 

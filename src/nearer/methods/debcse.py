@@ -44,7 +44,17 @@ class DebCSE(Method):
         self.positives = self.negatives = 0  # that a record has, known from the text
         self.positive_views = 1
 
-    def prepare(self, encoder: Encoder, reading: Reading[Any], *, progress: bool = False) -> list[str]:
+    def relies_on_dropout(self, data: str) -> bool:
+        return not self.settings.mined_positives
+
+    def prepare(
+        self,
+        encoder: Encoder,
+        reading: Reading[Any],
+        *,
+        max_length: int | None = None,
+        progress: bool = False,
+    ) -> list[str]:
         settings = self.settings
         self.positives, self.negatives = _counts(reading)
         if settings.mined_positives:

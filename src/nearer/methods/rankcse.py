@@ -57,7 +57,18 @@ class RankCSE(Method):
         ranks = settings.ranking_weight > 0
         self.teachers = Teachers(settings.teachers if ranks else [], settings.teacher_weights if ranks else None)
 
-    def prepare(self, encoder: Encoder, reading: Reading[Any], *, progress: bool = False) -> list[str]:
+    def relies_on_dropout(self, data: str) -> bool:
+        # the ranking alone has the teachers to learn from, whatever the views
+        return bool(self.settings.contrastive_weight or self.settings.consistency_weight)
+
+    def prepare(
+        self,
+        encoder: Encoder,
+        reading: Reading[Any],
+        *,
+        max_length: int | None = None,
+        progress: bool = False,
+    ) -> list[str]:
         self.teachers.prepare(reading, encoder.device, progress=progress)
         return []
 

@@ -67,7 +67,17 @@ class RankEncoderTraining(Method):
     def __init__(self, settings: RankEncoderSettings) -> None:
         self.settings = settings
 
-    def prepare(self, encoder: Encoder, reading: Reading[Any], *, progress: bool = False) -> list[str]:
+    def relies_on_dropout(self, data: str) -> bool:
+        return True
+
+    def prepare(
+        self,
+        encoder: Encoder,
+        reading: Reading[Any],
+        *,
+        max_length: int | None = None,
+        progress: bool = False,
+    ) -> list[str]:
         settings = self.settings
         self.teacher = Teacher(settings.teachers[0], encoder.device)
         self.teacher.learn(reading, progress=progress)

@@ -60,7 +60,14 @@ class Refinement(Method):
         self.settings = settings
         self.judges = Teachers(settings.teachers, settings.teacher_weights)
 
-    def prepare(self, encoder: Encoder, reading: Reading[Any], *, progress: bool = False) -> list[str]:
+    def prepare(
+        self,
+        encoder: Encoder,
+        reading: Reading[Any],
+        *,
+        max_length: int | None = None,
+        progress: bool = False,
+    ) -> list[str]:
         if reading.shape != RANKING_LISTS:
             raise InputError(f"{reading.source}: is read as {reading.shape.plural}; refinement needs data=lists.")
         remarks = []
