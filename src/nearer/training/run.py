@@ -187,7 +187,13 @@ def _encoder(
 
 def _loaded(settings: TrainingSettings, device: torch.device) -> Encoder:
     try:
-        return Encoder.load(settings.model, pooling=settings.pooling, device=device, dropout=settings.dropout)
+        return Encoder.load(
+            settings.model,
+            pooling=settings.pooling,
+            pooler_as_head=settings.pooler_as_head,
+            device=device,
+            dropout=settings.dropout,
+        )
     except PoolingError:
         raise PoolingError(
             f"{settings.model}: a plain checkpoint, which does not say how its vectors are pooled; name the pooling "
