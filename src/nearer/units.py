@@ -6,6 +6,9 @@ import re
 
 from nearer.errors import SettingError
 
+# What every generator of random numbers here takes
+LARGEST_SEED = 2**63 - 1
+
 _FACTORS = {"": 1, "k": 1_000, "m": 1_000_000}
 
 

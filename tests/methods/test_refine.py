@@ -189,7 +189,7 @@ def test_what_is_not_a_list_is_refused(prepared: Prepared, student: Encoder, tmp
         ({"teachers": ["a"], "teacher_weights": [1, 2]}, "2 given for 1"),
         ({"teacher_weights": [1]}, "1 given for 0"),
         ({"rank_strength": -0.1}, "greater than or equal to 0"),
-        ({"student_temperature": 0}, "greater than 0"),
+        ({"student_temperature": 0}, "greater than or equal to 0.0001"),
         ({"variant": "printed"}, "released"),
         ({"temperature": 0.05}, "temperature"),
     ],

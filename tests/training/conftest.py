@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +64,10 @@ def corpus(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def make_trainer(tiny_model: Callable[[str], Path], corpus: Path, tmp_path: Path) -> Callable[..., Trainer]:
-    """A trainer on a tiny model, by settings of loop and method; slow to learn, so that rounding stays small."""
+    """A trainer on a tiny model, by settings of loop and method; slow to learn, so that rounding stays small.
+
+    kind: of the tiny model, or the folder of another.
+    """
 
     def make(
         kind: str = "bert",
@@ -85,7 +89,11 @@ def make_trainer(tiny_model: Callable[[str], Path], corpus: Path, tmp_path: Path
             text.write_text("".join("\t".join(lines[n : n + 3]) + "\n" for n in range(0, 120)))
         usual = {"head": True, "pooling": "cls_before_head", "dropout": 0.0, "learning_rate": 3e-5}
         sizes = {"batch_size": 8, "max_length": 16, "epochs": 9}
-        made = TrainingSettings(method=method, model=str(tiny_model(kind)), **{**usual, **sizes, **settings})
+        made = TrainingSettings(
+            method=method,
+            model=kind if Path(kind).is_dir() else str(tiny_model(kind)),
+            **{**usual, **sizes, **settings},
+        )
         torch.manual_seed(0)
         encoder = Encoder.load(
             made.model, pooling=made.pooling, device=device, dropout=made.dropout, overrides=overrides
@@ -124,3 +132,27 @@ def weights() -> Callable[[Path], dict[str, Any]]:
         return {f"{file.relative_to(folder)}:{k}": v for file in files for k, v in load_file(file).items()}
 
     return load
+
+
+@pytest.fixture
+def stop_after(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], AbstractContextManager[None]]:
+    """Within it a run dies in the step after so many, without a word to anybody."""
+
+    class Died(BaseException):
+        pass
+
+    @contextmanager
+    def dying(steps: int) -> Iterator[None]:
+        advance = Trainer.advance
+
+        def advance_or_die(self: Trainer) -> Any:
+            if self.step == steps:
+                raise Died
+            return advance(self)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Trainer, "advance", advance_or_die)
+            with pytest.raises(Died):
+                yield
+
+    return dying

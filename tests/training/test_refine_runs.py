@@ -19,6 +19,7 @@ import yaml
 
 from nearer.encoder import Encoder
 from nearer.errors import InputError, ModelError, NearerError, PoolingError, SettingError
+from nearer.methods import refine
 from nearer.objectives import fuse
 from nearer.teachers import VectorStore
 from nearer.training import resume, train
@@ -274,8 +275,12 @@ def test_bad_lists_among_good_ones_are_counted(
     assert "the model as it is before training judges the lists" in told
 
 
-def test_numbers_that_run_away_end_the_run(refining: Callable[..., Path], lists: Path, tmp_path: Path) -> None:
-    settings = {**NO_TASKS, "learning_rate": 1e30, "max_steps": 6}
+def test_numbers_that_run_away_end_the_run(
+    refining: Callable[..., Path], lists: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ranking = refine.fused_ranking
+    monkeypatch.setattr(refine, "fused_ranking", lambda *given, **named: ranking(*given, **named) * 1e38 * 1e38)
+    settings = {**NO_TASKS, "max_steps": 6}
     with pytest.raises(NearerError, match=r"not a number|not finite"):
         train(refining(), lists, out=tmp_path / "run", settings=settings)
     assert not (tmp_path / "run" / "model").exists()

@@ -34,7 +34,9 @@ def analyse(
     size: Annotated[int, typer.Option(min=2, help="So many different sentences of it, drawn by the seed.")] = 10_000,
     threshold: Annotated[
         float | None,
-        typer.Option(help="Pairs scored above it are positives. Default: 4 of 5, whatever the scale."),
+        typer.Option(
+            callback=options.finite, help="Pairs scored above it are positives. Default: 4 of 5, whatever the scale."
+        ),
     ] = None,
     examples: Annotated[int, typer.Option(min=0, help="Show so many queries with their rankings.")] = 3,
     path: Annotated[bool, typer.Option("--path", help="The models are steps on one way: draw it with arrows.")] = False,
@@ -42,7 +44,9 @@ def analyse(
         bool, typer.Option("--approximate", help="Rank vectors from the corpus' covariance: much faster.")
     ] = False,
     neighbours: Annotated[int, typer.Option(min=1, help="How many of the corpus' nearest are compared.")] = 100,
-    seed: Annotated[int, typer.Option(min=0, help="Which random pairs and sentences are drawn.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, max=options.LARGEST_SEED, help="Which random pairs and sentences are drawn.")
+    ] = 0,
     pooling: options.Pooling = None,
     max_length: options.MaxLength = None,
     text_normalisation: options.Normalisation = None,

@@ -187,8 +187,10 @@ def serve(
     corpus: Corpus = None,
     clients: Annotated[int, typer.Option(min=1, help="That ask at the same time.")] = 64,
     texts: Annotated[int, typer.Option(min=1, help="Of each request.")] = 1,
-    seconds: Annotated[float, typer.Option(min=0.1, help="Of each way.")] = 60.0,
-    batch_wait_ms: Annotated[float | None, typer.Option(min=0, help="As of `nearer serve`. Default: its own.")] = None,
+    seconds: Annotated[float, typer.Option(callback=options.finite, min=0.1, help="Of each way.")] = 60.0,
+    batch_wait_ms: Annotated[
+        float | None, typer.Option(callback=options.finite, min=0, help="As of `nearer serve`. Default: its own.")
+    ] = None,
     precision: options.Precision = options.PrecisionName.float32,
     device: options.Device = None,
     json_file: Json = None,

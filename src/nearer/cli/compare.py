@@ -27,8 +27,10 @@ def compare(
     data: Annotated[Path | None, typer.Option(help="Folder of the data sets.")] = None,
     strict: options.Strict = False,
     resamples: Annotated[int, typer.Option(min=100, help="Of the bootstrap.")] = 1000,
-    confidence: Annotated[float, typer.Option(min=0.5, max=0.999, help="Of the intervals.")] = 0.95,
-    seed: Annotated[int, typer.Option(min=0, help="Of the bootstrap.")] = 0,
+    confidence: Annotated[
+        float, typer.Option(callback=options.finite, min=0.5, max=0.999, help="Of the intervals.")
+    ] = 0.95,
+    seed: Annotated[int, typer.Option(min=0, max=options.LARGEST_SEED, help="Of the bootstrap.")] = 0,
     published: Annotated[
         str, typer.Option(help="Published rows beside: of these backbones or sources (comma-separated), all, or none.")
     ] = "auto",

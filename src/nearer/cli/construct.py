@@ -47,14 +47,24 @@ def debiased(
     ] = 20_000,
     candidates: Annotated[int, typer.Option(min=1, help="Positive candidates generated for each sentence.")] = 4,
     negative_semantic_weight: Annotated[
-        float, typer.Option(min=0, max=1, help="λ_n: how much meaning counts, against surface.")
+        float,
+        typer.Option(callback=options.finite, min=0, max=1, help="λ_n: how much meaning counts, against surface."),
     ] = 0.8,
-    positive_semantic_weight: Annotated[float, typer.Option(min=0, max=1, help="λ_p, the same for positives.")] = 0.8,
+    positive_semantic_weight: Annotated[
+        float, typer.Option(callback=options.finite, min=0, max=1, help="λ_p, the same for positives.")
+    ] = 0.8,
     sharpness: Annotated[
-        float, typer.Option(min=0, help="Multiplies the exponents of Eq. 4 and 6; 1 as in the paper, nearly uniform.")
+        float,
+        typer.Option(
+            callback=options.finite,
+            min=0,
+            help="Multiplies the exponents of Eq. 4 and 6; 1 as in the paper, nearly uniform.",
+        ),
     ] = 1.0,
     edit_level: Annotated[Level, typer.Option(help="What an edit distance counts.")] = Level.characters,
-    seed: Annotated[int, typer.Option(min=0, help="The one seed of pools, noise and sampling.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, max=options.LARGEST_SEED, help="The one seed of pools, noise and sampling.")
+    ] = 0,
     limit: Annotated[
         int | None, typer.Option(min=1, help="The first so many sentences only; a later run without it goes on.")
     ] = None,

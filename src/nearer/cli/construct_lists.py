@@ -56,7 +56,8 @@ def lists(
         typer.Option(help="Away from the sentence before the last; one after the other; or a whole list at once."),
     ] = MethodName.directional,
     guidance: Annotated[
-        float | None, typer.Option(min=0, help=f"λ: how strongly it is led on (directional, {GUIDANCE}).")
+        float | None,
+        typer.Option(callback=options.finite, min=0, help=f"λ: how strongly it is led on (directional, {GUIDANCE})."),
     ] = None,
     template: Annotated[
         Path | None, typer.Option(help="Instruction of your own: a text file with {sentence} in it.")
@@ -94,9 +95,15 @@ def lists(
             "for a whole list.",
         ),
     ] = None,
-    temperature: Annotated[float, typer.Option(min=0, help="0: always the likeliest token.")] = 0.0,
-    top_p: Annotated[float, typer.Option(min=0, max=1, help="Draw from the likeliest tokens of this mass.")] = 1.0,
-    seed: Annotated[int, typer.Option(min=0, help="Of clusters, start sentences and drawn tokens.")] = 0,
+    temperature: Annotated[
+        float, typer.Option(callback=options.finite, min=0, help="0: always the likeliest token.")
+    ] = 0.0,
+    top_p: Annotated[
+        float, typer.Option(callback=options.finite, min=0, max=1, help="Draw from the likeliest tokens of this mass.")
+    ] = 1.0,
+    seed: Annotated[
+        int, typer.Option(min=0, max=options.LARGEST_SEED, help="Of clusters, start sentences and drawn tokens.")
+    ] = 0,
     device: options.Device = None,
     precision: Annotated[
         str | None, typer.Option(help="Of the language model. Default: float32 on a CPU, bf16 on a GPU.")

@@ -32,6 +32,15 @@ from nearer.cli import (
 )
 from nearer.errors import ModelRemark, NearerError
 
+# What Typer raises for wrong usage: by its own copy of click in some versions, by click itself in others
+UsageError: Any = typer.BadParameter.__base__
+# Commands that are given sentences, and how one that begins with - is told from an option
+SENTENCES = {
+    "similarity": 'MODEL -- "-5 degrees" "cold"',
+    "rank": 'MODEL -- "-5 degrees" FILE',
+    "search query": 'INDEX -- "-5 degrees"',
+}
+
 
 class Commands(TyperGroup):
     """The commands, with their failures told in one line.
@@ -46,6 +55,13 @@ class Commands(TyperGroup):
             return result
         except NearerError as error:
             _fail(f"error: {error}", 1)
+        except UsageError as error:
+            command = _command(error.ctx)
+            if command not in SENTENCES or not _may_be_a_sentence(error):
+                raise
+            print(error.ctx.get_usage(), file=sys.stderr)
+            mend = f"a sentence that begins with - goes after --: nearer {command} {SENTENCES[command]}"
+            _fail(f"error: {error.format_message().rstrip('.')}; {mend}", 2)
         except KeyboardInterrupt as interruption:
             _fail(str(interruption) or "interrupted", 130)  # a run says how to go on
         except OSError as error:
@@ -123,6 +139,22 @@ def _show_warning(message: Warning | str, category: type[Warning], *place: Any, 
 
 
 _python_shows = warnings.showwarning
+
+
+def _command(context: Any) -> str:
+    """The names by which a command was called, without the program's."""
+    names = []
+    while context is not None and context.parent is not None:
+        names.append(str(context.info_name))
+        context = context.parent
+    return " ".join(reversed(names))
+
+
+def _may_be_a_sentence(error: Any) -> bool:
+    """An unknown option that is near no other, or a short one (-k) with the rest of a word for its value."""
+    if hasattr(error, "option_name"):
+        return not getattr(error, "possibilities", None)
+    return any(len(option) == 2 for option in getattr(getattr(error, "param", None), "opts", ()))
 
 
 def _fail(message: str, code: int) -> NoReturn:

@@ -59,7 +59,8 @@ def evaluate(
         Path | None, typer.Option("--json", help="Write scores and protocol; '-' prints them.")
     ] = None,
     inference_weight: Annotated[
-        float | None, typer.Option(min=0, max=1, help="Of a RankEncoder: λ_inf instead of its own.")
+        float | None,
+        typer.Option(callback=options.finite, min=0, max=1, help="Of a RankEncoder: λ_inf instead of its own."),
     ] = None,
     precision: options.Precision = options.PrecisionName.float32,
     batch_size: options.BatchSize = None,

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
 
 from nearer.errors import SettingError
+from nearer.units import LARGEST_SEED
+
+# One below C's largest int, see `nearer.search.choosing`
+LARGEST_FAISS_SEED = 2**31 - 2
 
 
 class EngineName(StrEnum):
@@ -72,6 +77,13 @@ Encoding = Annotated[str, typer.Option(help="Text encoding of the file.")]
 MaxCharacters = Annotated[int, typer.Option(min=1, help="Longer texts are dropped and reported.")]
 
 
+def finite(value: float | None) -> float | None:
+    """For options that are numbers: `nan` lies within every range, and `inf` above every lower end."""
+    if value is not None and not math.isfinite(value):
+        raise typer.BadParameter(f"{value} is not a finite number.")
+    return value
+
+
 def column_names(columns: str | None) -> tuple[str, ...] | None:
     return None if columns is None else tuple(column.strip() for column in columns.split(","))
 
@@ -81,8 +93,8 @@ def seed_numbers(text: str) -> list[int]:
         seeds = [int(part) for part in text.split(",")]
     except ValueError:
         raise SettingError(f"--seeds: {text!r} is not a list of numbers such as 0,1,2.") from None
-    if len(set(seeds)) != len(seeds) or min(seeds) < 0:
-        raise SettingError(f"--seeds: {text!r} repeats a seed or has one below 0.")
+    if len(set(seeds)) != len(seeds) or min(seeds) < 0 or max(seeds) > LARGEST_SEED:
+        raise SettingError(f"--seeds: {text!r} repeats a seed or has one below 0 or above {LARGEST_SEED}.")
     return seeds
 
 

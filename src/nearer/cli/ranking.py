@@ -96,12 +96,15 @@ def rank_encoder(
     out: Annotated[Path, typer.Option(help="Folder of the new model.")],
     size: Annotated[int, typer.Option(min=2, help="So many different sentences of it, drawn by the seed.")] = 10_000,
     inference_weight: Annotated[
-        float, typer.Option(min=0, max=1, help="λ_inf: 1 for rank vectors alone, less to mix in cosines.")
+        float,
+        typer.Option(
+            callback=options.finite, min=0, max=1, help="λ_inf: 1 for rank vectors alone, less to mix in cosines."
+        ),
     ] = 1.0,
     approximate: Annotated[
         bool, typer.Option("--approximate", help="From the corpus' covariance: much faster.")
     ] = False,
-    seed: Annotated[int, typer.Option(min=0, help="Which sentences are drawn.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=options.LARGEST_SEED, help="Which sentences are drawn.")] = 0,
     pooling: options.Pooling = None,
     max_length: options.MaxLength = None,
     text_normalisation: options.Normalisation = None,

@@ -48,11 +48,16 @@ def build(
         KindName, typer.Option(help="exact: compare with all. ivf, hnsw: with a part. auto: by size.")
     ] = KindName.auto,
     recall: Annotated[
-        float, typer.Option(min=0.01, max=1, help="Of ivf and hnsw: find this share of the ten nearest.")
+        float,
+        typer.Option(
+            callback=options.finite, min=0.01, max=1, help="Of ivf and hnsw: find this share of the ten nearest."
+        ),
     ] = 0.95,
     prompt: Annotated[str | None, typer.Option(help="Name of the model's prompt for sentences.")] = None,
     query_prompt: Annotated[str | None, typer.Option(help="Name of the model's prompt for queries.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of the clustering and of the samples.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, max=options.LARGEST_FAISS_SEED, help="Of the clustering and of the samples.")
+    ] = 0,
     pooling: options.Pooling = None,
     max_length: options.MaxLength = None,
     text_normalisation: options.Normalisation = None,
@@ -133,7 +138,9 @@ def query(
     ] = 0,
     inference_weight: Annotated[
         float | None,
-        typer.Option(min=0, max=1, help="λ_inf of --rerank: 1 for ranks alone, less to mix in cosines."),
+        typer.Option(
+            callback=options.finite, min=0, max=1, help="λ_inf of --rerank: 1 for ranks alone, less to mix in cosines."
+        ),
     ] = None,
     columns: options.Columns = None,
     model: MovedModel = None,

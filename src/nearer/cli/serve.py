@@ -62,8 +62,12 @@ def serve(
     batch_tokens: Annotated[
         int | None, typer.Option(min=1, help="Tokens, about, encoded together at most. Default: by the device.")
     ] = None,
-    batch_wait_ms: Annotated[float, typer.Option(min=0, help="How long a text waits for company.")] = 2.0,
-    timeout: Annotated[float, typer.Option(min=0.001, help="Seconds for a body to come, and for an answer.")] = 60.0,
+    batch_wait_ms: Annotated[
+        float, typer.Option(callback=options.finite, min=0, help="How long a text waits for company.")
+    ] = 2.0,
+    timeout: Annotated[
+        float, typer.Option(callback=options.finite, min=0.001, help="Seconds for a body to come, and for an answer.")
+    ] = 60.0,
     normalize: Annotated[
         bool | None, typer.Option("--normalize/--no-normalize", help="Vectors of length 1. Default: as the model says.")
     ] = None,

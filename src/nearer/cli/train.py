@@ -30,9 +30,15 @@ def train(
         list[str] | None,
         typer.Option(help="Learn from this model's rankings (RankCSE, RankEncoder, refine's judge); may be repeated."),
     ] = None,
+    pooler_as_head: Annotated[
+        bool,
+        typer.Option(
+            "--pooler-as-head", help="Start with the checkpoint's pooling layer as head (published supervised SimCSE)."
+        ),
+    ] = False,
     data: Annotated[Path | None, typer.Option(help="Folder of the STS sets, for dev and test scores.")] = None,
     out: Annotated[Path | None, typer.Option(help="Run folder. Default: runs/RECIPE-seedN.")] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="The one seed of the run.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, max=options.LARGEST_SEED, help="The one seed of the run.")] = None,
     seeds: Annotated[str | None, typer.Option(help="Several runs, '0,1,2', with mean ± sd.")] = None,
     max_steps: Annotated[int | None, typer.Option(min=1, help="End after so many steps.")] = None,
     no_compile: Annotated[
@@ -47,7 +53,7 @@ def train(
     from nearer import training
 
     if resume_run is not None:
-        if recipe or corpus or model or teacher or settings or seeds:
+        if recipe or corpus or model or teacher or settings or seeds or pooler_as_head:
             raise SettingError("--resume: goes on with the run's own recipe, corpus and settings; give none of them.")
         run = training.resume(resume_run, progress=True)
         _show(run)
@@ -62,6 +68,8 @@ def train(
         overrides["max_steps"] = max_steps
     if no_compile:
         overrides["compile"] = False
+    if pooler_as_head:
+        overrides["pooler_as_head"] = True
     arguments: dict[str, Any] = {
         "recipe": recipe,
         "corpus": corpus,
@@ -120,7 +128,10 @@ def demo(
     out: Annotated[Path, typer.Option(help="Folder for texts, runs and models; an earlier demo's is replaced.")] = Path(
         "runs/demo"
     ),
-    seed: Annotated[int, typer.Option(min=0, help="Which functions are held out, and the seed of training.")] = 0,
+    seed: Annotated[
+        int,
+        typer.Option(min=0, max=options.LARGEST_SEED, help="Which functions are held out, and the seed of training."),
+    ] = 0,
     max_steps: Annotated[int | None, typer.Option(min=1, help="At most so many steps in each training.")] = None,
 ) -> None:
     """Learn from the docstrings of the Python packages on this machine, offline, and show before and after."""

@@ -21,6 +21,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from nearer.errors import SettingError
+from nearer.units import LARGEST_SEED
 
 Numbers = NDArray[np.int64]
 # Anchors that look at the same part of the corpus, and sentences looked at by one matrix product. Pools depend on both:
@@ -45,8 +46,10 @@ class PoolSettings:
     def __post_init__(self) -> None:
         if not -1 <= self.low < self.high <= 1:
             raise SettingError(f"range: {self.low:g},{self.high:g} is not two cosines, the lower one first.")
-        if self.size < 1 or self.scan < 0 or self.spare < 0 or self.seed < 0:
-            raise SettingError("pool size must be 1 or more; scan, spare and seed 0 or more.")
+        if self.size < 1 or self.scan < 0 or self.spare < 0:
+            raise SettingError("pool size must be 1 or more; scan and spare 0 or more.")
+        if not 0 <= self.seed <= LARGEST_SEED:
+            raise SettingError(f"seed: {self.seed} is not from 0 to {LARGEST_SEED}.")
 
 
 @dataclass(frozen=True)

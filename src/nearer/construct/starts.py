@@ -14,6 +14,7 @@ from nearer.analysis.kmeans import Labels, cluster
 from nearer.errors import InputError, SettingError
 from nearer.teachers import VectorStore
 from nearer.text.reading import Reading
+from nearer.units import LARGEST_SEED
 from nearer.whole_file import write_whole
 
 
@@ -60,6 +61,8 @@ class ClusteredStarts:
         for name, value in (("clusters", self.clusters), ("per_cluster", self.per_cluster)):
             if value < 1:
                 raise SettingError(f"{name}: {value} is below 1.")
+        if not 0 <= self.seed <= LARGEST_SEED:
+            raise SettingError(f"seed: {self.seed} is not from 0 to {LARGEST_SEED}.")
 
     def identity(self) -> dict[str, Any]:
         return {

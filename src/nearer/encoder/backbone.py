@@ -17,7 +17,8 @@ from nearer.encoder.checkpoint_weights import TRAINED_HEAD, check_weights, read_
 from nearer.encoder.projection import Dense
 from nearer.errors import ModelError, ModelRemark, first_line
 
-# Where configurations of different families keep their dropout rates.
+# Where configurations of different families keep their dropout rates. Llama, Qwen, Gemma, Mistral and EuroBERT have
+# that of attention alone, which is enough to make two passes of a sentence differ.
 DROPOUT_RATES = (
     "hidden_dropout_prob",
     "attention_probs_dropout_prob",
@@ -26,6 +27,15 @@ DROPOUT_RATES = (
     "dropout_rate",
     "embedding_dropout",
     "mlp_dropout",
+    "hidden_dropout",
+    "activation_dropout",
+    "residual_dropout",
+    "resid_dropout",
+    "embed_dropout",
+    "resid_pdrop",
+    "embd_pdrop",
+    "emb_pdrop",
+    "attn_pdrop",
 )
 
 

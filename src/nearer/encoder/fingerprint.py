@@ -47,5 +47,5 @@ def _deciding(config: dict[str, Any]) -> dict[str, Any]:
         if not name.startswith("_")
         and not name.startswith("output_")  # a saved model is told to hand out its layers where they are pooled
         and name not in ("transformers_version", "architectures", "dtype", "torch_dtype")
-        and "dropout" not in name
+        and "drop" not in name  # dropout, layerdrop, GPT-2's resid_pdrop
     }

@@ -85,10 +85,22 @@ class Saveable(Protocol):
 class Method(ABC):
     """A method's settings become an object of this kind; the loop knows nothing else of it."""
 
-    def prepare(self, encoder: Encoder, reading: Reading[Any], *, progress: bool = False) -> list[str]:
+    def relies_on_dropout(self, data: str) -> bool:
+        """Whether two views of a record differ by dropout alone. data: what the recipe's records are."""
+        return False
+
+    def prepare(
+        self,
+        encoder: Encoder,
+        reading: Reading[Any],
+        *,
+        max_length: int | None = None,
+        progress: bool = False,
+    ) -> list[str]:
         """Make ready what the method needs besides the encoder; returns remarks for the user.
 
-        reading: the training text, whose record n is the batches' record n.
+        reading: the training text, whose record n is the batches' record n. max_length: tokens at which the encoder's
+        training sentences are cut; None: where it cuts them at inference.
         """
         return []
 

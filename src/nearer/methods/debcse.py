@@ -15,6 +15,7 @@ from torch import Tensor
 
 from nearer.encoder import Encoder
 from nearer.errors import InputError, SettingError
+from nearer.methods.bounds import Temperature
 from nearer.methods.contract import Batch, Ids, Inputs, Losses, Method, View
 from nearer.objectives import alternating_norm
 from nearer.text.reading import Reading
@@ -24,14 +25,14 @@ from nearer.text.records import DebiasedSample, Pair, Triplet
 class DebCSESettings(BaseModel):
     """What a DebCSE recipe can set beside the loop's settings."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
-    temperature: float = Field(0.05, gt=0, description="τ: smaller, and only the nearest negatives count")
+    temperature: Temperature = Field(0.05, description="τ: smaller, and only the nearest negatives count")
     alternating: bool = Field(True, description="off: both sides plain, no batch normalisation (Table 3)")
     mined_negatives: bool = Field(True, description="off: the batch's other sentences alone (Table 3)")
     mined_positives: bool = Field(True, description="off: the anchor itself under other dropout (Table 3)")
     positives_per_step: int | None = Field(
-        None, ge=1, description="draw so many of a record's positives each time; default: all of them"
+        None, ge=1, le=1_000_000, description="draw so many of a record's positives each time; default: all of them"
     )
     as_printed: bool = Field(False, description="without the positive in the denominator, as Eq. 8 and 9 are printed")
 
@@ -44,7 +45,17 @@ class DebCSE(Method):
         self.positives = self.negatives = 0  # that a record has, known from the text
         self.positive_views = 1
 
-    def prepare(self, encoder: Encoder, reading: Reading[Any], *, progress: bool = False) -> list[str]:
+    def relies_on_dropout(self, data: str) -> bool:
+        return not self.settings.mined_positives
+
+    def prepare(
+        self,
+        encoder: Encoder,
+        reading: Reading[Any],
+        *,
+        max_length: int | None = None,
+        progress: bool = False,
+    ) -> list[str]:
         settings = self.settings
         self.positives, self.negatives = _counts(reading)
         if settings.mined_positives:

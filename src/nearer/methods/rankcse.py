@@ -14,29 +14,35 @@ from torch import Tensor
 
 from nearer.encoder import Encoder
 from nearer.errors import InputError
+from nearer.methods.bounds import Temperature, Weight
 from nearer.methods.contract import Batch, Inputs, Losses, Method, View
 from nearer.objectives import contrast, list_mle, list_net, ranking_consistency
 from nearer.objectives.similarity import similarities
 from nearer.teachers import TeacherList, Teachers
+from nearer.teachers.teacher import TeacherLength, longest_for_teachers, reading_remark
 from nearer.text.reading import Reading
 
 
 class RankCSESettings(BaseModel):
     """What a RankCSE recipe can set beside the loop's settings."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     teachers: TeacherList = Field(
         default_factory=list, description="frozen encoders: a name, or {model, pooling, max_length, …}"
     )
+    teacher_max_length: TeacherLength = Field(
+        "student",
+        description="tokens of a sentence that teachers read: student (as many as the student), whole, or a number",
+    )
     teacher_weights: list[float] | None = Field(None, description="α, 1 − α …, of any sum; equal by default")
     ranking: Literal["list_net", "list_mle"] = "list_net"
-    temperature: float = Field(0.05, gt=0, description="τ1, of the contrast and of consistency")
-    student_temperature: float = Field(0.025, gt=0, description="τ2")
-    teacher_temperature: float = Field(0.0125, gt=0, description="τ3, of ListNet")
-    contrastive_weight: float = Field(1.0, ge=0)
-    consistency_weight: float = Field(1.0, ge=0, description="β")
-    ranking_weight: float = Field(1.0, ge=0, description="γ")
+    temperature: Temperature = Field(0.05, description="τ1, of the contrast and of consistency")
+    student_temperature: Temperature = Field(0.025, description="τ2")
+    teacher_temperature: Temperature = Field(0.0125, description="τ3, of ListNet")
+    contrastive_weight: Weight = 1.0
+    consistency_weight: Weight = Field(1.0, description="β")
+    ranking_weight: Weight = Field(1.0, description="γ")
     keep_diagonal: bool = Field(False, description="rank a sentence's own positive too (the footnote leaves it out)")
 
     @model_validator(mode="after")
@@ -57,9 +63,21 @@ class RankCSE(Method):
         ranks = settings.ranking_weight > 0
         self.teachers = Teachers(settings.teachers if ranks else [], settings.teacher_weights if ranks else None)
 
-    def prepare(self, encoder: Encoder, reading: Reading[Any], *, progress: bool = False) -> list[str]:
-        self.teachers.prepare(reading, encoder.device, progress=progress)
-        return []
+    def relies_on_dropout(self, data: str) -> bool:
+        # the ranking alone has the teachers to learn from, whatever the views
+        return bool(self.settings.contrastive_weight or self.settings.consistency_weight)
+
+    def prepare(
+        self,
+        encoder: Encoder,
+        reading: Reading[Any],
+        *,
+        max_length: int | None = None,
+        progress: bool = False,
+    ) -> list[str]:
+        longest = longest_for_teachers(self.settings.teacher_max_length, max_length)
+        self.teachers.prepare(reading, encoder.device, longest=longest, progress=progress)
+        return reading_remark(self.teachers.members, max_length)
 
     def inputs(self, batch: Batch) -> Inputs:
         if len(batch.fields) > 1:

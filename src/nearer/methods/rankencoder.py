@@ -16,28 +16,40 @@ from torch import Tensor
 
 from nearer.encoder import Encoder
 from nearer.errors import InputError
+from nearer.methods.bounds import Temperature, Weight
 from nearer.methods.contract import Batch, Inputs, Losses, Method, Saveable, View
 from nearer.objectives import contrast, rank_regression
 from nearer.objectives.similarity import similarities
 from nearer.teachers import CorpusCovariance, CorpusRanks, RankEncoder, Teacher, TeacherList
 from nearer.teachers.sample import sample_places
-from nearer.teachers.teacher import teacher_identity
+from nearer.teachers.teacher import TeacherLength, longest_for_teachers, reading_remark, teacher_identity
 from nearer.text.reading import Reading
+from nearer.units import LARGEST_SEED
 
 RELEASED_UPPER = 0.9999
+# Ranks are held for every sentence of the batch
+LARGEST_CORPUS = 100_000_000
 
 
 class RankEncoderSettings(BaseModel):
     """What a RankEncoder recipe can set beside the loop's settings."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     teachers: TeacherList = Field(default_factory=list, description="E1: a name, or {model, pooling, …}")
-    corpus_size: int = Field(100_000, ge=2, description="sentences of the training text that are ranked")
-    corpus_seed: int = Field(0, ge=0, description="which sentences these are; runs of all seeds share them")
+    teacher_max_length: TeacherLength = Field(
+        "student",
+        description="tokens of a sentence that E1 reads: student (as many as the student), whole, or a number",
+    )
+    corpus_size: int = Field(
+        100_000, ge=2, le=LARGEST_CORPUS, description="sentences of the training text that are ranked"
+    )
+    corpus_seed: int = Field(
+        0, ge=0, le=LARGEST_SEED, description="which sentences these are; runs of all seeds share them"
+    )
     approximate: bool = Field(False, description="rank similarities from the corpus' covariance")
-    temperature: float = Field(0.05, gt=0)
-    rank_weight: float = Field(0.05, ge=0, description="λ_train")
+    temperature: Temperature = 0.05
+    rank_weight: Weight = Field(0.05, description="λ_train")
     lower_threshold: float = Field(0.5, ge=-1, le=1, description="τ_l: pairs less alike are left out")
     upper_threshold: float | None = Field(
         None, ge=-1, le=1, description="τ_u: pairs more alike are left out; 0.8, or 0.9999 as released"
@@ -67,18 +79,30 @@ class RankEncoderTraining(Method):
     def __init__(self, settings: RankEncoderSettings) -> None:
         self.settings = settings
 
-    def prepare(self, encoder: Encoder, reading: Reading[Any], *, progress: bool = False) -> list[str]:
+    def relies_on_dropout(self, data: str) -> bool:
+        return True
+
+    def prepare(
+        self,
+        encoder: Encoder,
+        reading: Reading[Any],
+        *,
+        max_length: int | None = None,
+        progress: bool = False,
+    ) -> list[str]:
         settings = self.settings
-        self.teacher = Teacher(settings.teachers[0], encoder.device)
+        longest = longest_for_teachers(settings.teacher_max_length, max_length)
+        self.teacher = Teacher(settings.teachers[0], encoder.device, longest=longest)
         self.teacher.learn(reading, progress=progress)
         self.reading = reading
         _, first_of_a_kind = np.unique(self.teacher.rows, return_index=True)
         self.sampled = sample_places(first_of_a_kind, settings.corpus_size, settings.corpus_seed)
         corpus = torch.from_numpy(self.teacher.of(self.sampled)).to(encoder.device).float()
         self.ranks = CorpusCovariance(corpus) if settings.approximate else CorpusRanks(corpus)
+        remarks = reading_remark([self.teacher], max_length)
         if len(self.sampled) < settings.corpus_size:
-            return [f"corpus_size: the text has {len(self.sampled):,} different sentences; all of them are ranked"]
-        return []
+            remarks.append(f"corpus_size: the text has {len(self.sampled):,} different sentences; all are ranked")
+        return remarks
 
     def inputs(self, batch: Batch) -> Inputs:
         if len(batch.fields) > 1:

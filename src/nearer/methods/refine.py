@@ -17,11 +17,13 @@ from torch import Tensor
 
 from nearer.encoder import Encoder
 from nearer.errors import InputError
+from nearer.methods.bounds import Temperature, Weight
 from nearer.methods.contract import Batch, Inputs, Losses, Method, View
 from nearer.objectives import fused_ranking
 from nearer.objectives.fused_ranking import Variant
 from nearer.objectives.similarity import similarities
 from nearer.teachers import TeacherList, Teachers, TeacherSettings
+from nearer.teachers.teacher import TeacherLength, longest_for_teachers, reading_remark
 from nearer.text.ranking_lists import ListedSentences
 from nearer.text.reading import Reading
 from nearer.text.shapes import RANKING_LISTS
@@ -30,18 +32,22 @@ from nearer.text.shapes import RANKING_LISTS
 class RefinementSettings(BaseModel):
     """What a refinement recipe can set beside the loop's settings."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     teachers: TeacherList = Field(
         default_factory=list, description="the judge: a name, or {model, pooling, …}; none: the model before training"
     )
-    teacher_weights: list[float] | None = Field(None, description="of several judges, whose cosines are averaged")
-    rank_strength: float = Field(0.5, ge=0, description="ω: how far the list's order moves the judge's similarities")
-    student_temperature: float = Field(
-        0.05, gt=0, description="τ2 of ListMLE; Eq. 8 names none, the released code has 0.05; 1: cosines as they are"
+    teacher_max_length: TeacherLength = Field(
+        "student",
+        description="tokens of a sentence that the judge reads: student (as many as the student), whole, or a number",
     )
-    teacher_temperature: float = Field(
-        1.0, gt=0, description="divides the judge's cosines before ω is applied; smaller: the list's order counts less"
+    teacher_weights: list[float] | None = Field(None, description="of several judges, whose cosines are averaged")
+    rank_strength: Weight = Field(0.5, description="ω: how far the list's order moves the judge's similarities")
+    student_temperature: Temperature = Field(
+        0.05, description="τ2 of ListMLE; Eq. 8 names none, the released code has 0.05; 1: cosines as they are"
+    )
+    teacher_temperature: Temperature = Field(
+        1.0, description="divides the judge's cosines before ω is applied; smaller: the list's order counts less"
     )
     keep_diagonal: bool = Field(True, description="rank a sentence's similarity with itself too, as Eq. 8 does")
     variant: Variant = Field("paper", description="by which signs similarities are moved: Eq. 6, or the released code")
@@ -60,7 +66,14 @@ class Refinement(Method):
         self.settings = settings
         self.judges = Teachers(settings.teachers, settings.teacher_weights)
 
-    def prepare(self, encoder: Encoder, reading: Reading[Any], *, progress: bool = False) -> list[str]:
+    def prepare(
+        self,
+        encoder: Encoder,
+        reading: Reading[Any],
+        *,
+        max_length: int | None = None,
+        progress: bool = False,
+    ) -> list[str]:
         if reading.shape != RANKING_LISTS:
             raise InputError(f"{reading.source}: is read as {reading.shape.plural}; refinement needs data=lists.")
         remarks = []
@@ -69,8 +82,9 @@ class Refinement(Method):
             itself = TeacherSettings.model_validate({"model": encoder.name, "pooling": encoder.settings.pooling})
             self.judges = Teachers([itself], None)
             remarks.append("no judge named (--teacher MODEL): the model as it is before training judges the lists")
-        self.judges.prepare(ListedSentences(reading), encoder.device, progress=progress)
-        return remarks
+        longest = longest_for_teachers(self.settings.teacher_max_length, max_length)
+        self.judges.prepare(ListedSentences(reading), encoder.device, longest=longest, progress=progress)
+        return remarks + reading_remark(self.judges.members, max_length)
 
     def inputs(self, batch: Batch) -> Inputs:
         size = len(batch.fields)

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from nearer.encoder import Encoder
 from nearer.encoder.language_head import LanguageHead, language_head
 from nearer.errors import InputError
+from nearer.methods.bounds import LARGEST_WEIGHT, Temperature, Weight
 from nearer.methods.contract import Batch, Ids, Inputs, Losses, MaskedTokens, Method, View
 from nearer.objectives import info_nce, masked_language
 from nearer.text.masking import Masker
@@ -27,12 +28,14 @@ from nearer.text.words import Augmenter
 class SimCSESettings(BaseModel):
     """What a SimCSE recipe can set beside the loop's settings."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
-    temperature: float = Field(0.05, gt=0, description="τ: smaller, and only the nearest negatives count")
+    temperature: Temperature = Field(0.05, description="τ: smaller, and only the nearest negatives count")
     similarity: Literal["cosine", "dot"] = "cosine"
-    hard_negative_weight: float = Field(1.0, gt=0, description="α of Eq. 8, for an anchor's own hard negative")
-    mlm_weight: float = Field(0.0, ge=0, description="weight of the masked language loss; 0 leaves it out")
+    hard_negative_weight: float = Field(
+        1.0, ge=1e-6, le=LARGEST_WEIGHT, description="α of Eq. 8, for an anchor's own hard negative"
+    )
+    mlm_weight: Weight = Field(0.0, description="weight of the masked language loss; 0 leaves it out")
     mlm_rate: float = Field(0.15, gt=0, lt=1, description="share of tokens that are masked")
     fixed_masks: bool = Field(False, description="the same dropout mask for both views (collapses: Table 3)")
     two_encoders: bool = Field(False, description="a second encoder for the positives (Table 2)")
@@ -48,17 +51,29 @@ class SimCSE(Method):
         self.second: Encoder | None = None
         self.language_head: LanguageHead | None = None
 
-    def prepare(self, encoder: Encoder, reading: Reading[Any] | None = None, *, progress: bool = False) -> list[str]:
+    def relies_on_dropout(self, data: str) -> bool:
+        settings = self.settings
+        removes_a_share = settings.augmentation in ("crop", "word_deletion")
+        augmented = settings.augmentation_rate > 0 if removes_a_share else settings.augmentation != "none"
+        return data == "sentences" and not augmented and not settings.fixed_masks
+
+    def prepare(
+        self,
+        encoder: Encoder,
+        reading: Reading[Any] | None = None,
+        *,
+        max_length: int | None = None,
+        progress: bool = False,
+    ) -> list[str]:
         settings, remarks = self.settings, []
         self.augmenter = Augmenter(settings.augmentation, settings.augmentation_rate, encoder.tokenizer)
         if settings.two_encoders:
             self.second = copy.deepcopy(encoder)
         if settings.mlm_weight:
             self.masker = Masker.of(encoder.tokenizer, settings.mlm_rate)
-            self.language_head, found = language_head(encoder.backbone, encoder.source)
+            self.language_head, remark = language_head(encoder.backbone, encoder.source)
             self.language_head.to(encoder.device)
-            if not found:
-                remarks.append("the checkpoint has no head for masked language modelling: a fresh one is trained")
+            remarks += [remark] if remark else []
         return remarks
 
     def modules(self) -> nn.ModuleDict:

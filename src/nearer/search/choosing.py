@@ -27,6 +27,9 @@ CHOOSING, MEASURING = 400, 200
 # An efSearch beyond this costs as much as looking at everything, and finds what the graph's links allow
 MOST_OF_HNSW = 4096
 
+# FAISS' seeds are C's int, and ours are one less (0 is "any" there)
+LARGEST_SEED = 2**31 - 2
+
 
 class Wanted(NamedTuple):
     """What kind of index; recall: of the ten nearest, for approximate kinds."""
@@ -39,8 +42,8 @@ class Wanted(NamedTuple):
         choose_kind(self.kind, 1, 1)
         if not 0 < self.recall <= 1:
             raise SettingError(f"recall: {self.recall} is not above 0 and at most 1.")
-        if self.seed < 0:
-            raise SettingError(f"seed: {self.seed} is below 0.")
+        if not 0 <= self.seed <= LARGEST_SEED:
+            raise SettingError(f"seed: {self.seed} is below 0 or above {LARGEST_SEED}, the last that FAISS takes.")
 
 
 class Measured(NamedTuple):

@@ -30,7 +30,7 @@ AskedKind = Literal["auto", "exact", "ivf", "hnsw"]
 
 
 class Facts(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class ModelFacts(Facts):

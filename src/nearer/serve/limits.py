@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
@@ -36,8 +37,12 @@ class Limits:
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            if value is not None and not value >= (0 if field.name == "batch_wait" else 1e-3):
+            if value is None:
+                continue
+            if not value >= (0 if field.name == "batch_wait" else 1e-3):
                 raise SettingError(f"{field.name}: {value} is too small.")
+            if not value < math.inf:
+                raise SettingError(f"{field.name}: {value} is no limit; name a number.")
         if self.waiting < self.items:
             raise SettingError(
                 f"waiting: {self.waiting} is less than the {self.items} items that one request may have."

@@ -32,7 +32,7 @@ ServedName = Annotated[str | None, Field(description="A served model's name; by 
 class Body(BaseModel):
     """A field that is not known is refused: ignored, it would change nothing and nobody would know."""
 
-    model_config = ConfigDict(extra="forbid", protected_namespaces=())
+    model_config = ConfigDict(extra="forbid", protected_namespaces=(), allow_inf_nan=False)
 
 
 class EmbeddingsBody(Body):

@@ -4,41 +4,63 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from dataclasses import replace
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 from torch import Tensor
 from torch.nn.functional import normalize
 
 from nearer.encoder import Encoder
+from nearer.encoder.pooling import check_pooling
 from nearer.errors import PoolingError, SettingError
 from nearer.teachers.vector_store import Rows, VectorStore, Workforce
+from nearer.text.normalise import normalisation
 from nearer.text.reading import Reading
 
 
 class TeacherSettings(BaseModel):
     """A teacher, by name alone or with what a plain checkpoint leaves open. It has its own tokenizer and pooling."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
-    model: str = Field(description="a folder, a bundled name or a hub name")
+    model: str = Field(min_length=1, description="a folder, a bundled name or a hub name")
     pooling: str | None = Field(None, description="needed for a plain checkpoint")
-    max_length: int | None = Field(None, ge=3)
+    max_length: int | None = Field(
+        None, ge=3, le=1_000_000, description="its tokens of a sentence; default: the recipe's teacher_max_length"
+    )
     text_normalisation: str | None = None
     pooler_as_head: bool = False
 
-    def load(self, device: torch.device) -> Encoder:
+    @field_validator("pooling")
+    @classmethod
+    def _known_pooling(cls, pooling: str | None) -> str | None:
+        return None if pooling is None else check_pooling(pooling)
+
+    @field_validator("text_normalisation")
+    @classmethod
+    def _known_normalisation(cls, name: str | None) -> str | None:
+        if name is not None:
+            normalisation(name)
+        return name
+
+    def load(self, device: torch.device, longest: int | None = None) -> Encoder:
+        """longest: tokens at which it cuts sentences, unless its own settings or its size say less; None: its own."""
         options = self.model_dump(exclude={"model"})
         try:
-            return Encoder.load(self.model, device=device, **options)
+            encoder = Encoder.load(self.model, device=device, **options)
         except PoolingError:
             raise PoolingError(
                 f"teacher {self.model}: a plain checkpoint, which does not say how its vectors are pooled; name the "
                 f"pooling: --pooling mean (embed), --set 'teachers=[{{model: {self.model}, pooling: mean}}]' (train)."
             ) from None
+        if self.max_length is None and longest is not None:
+            settings = encoder.settings
+            encoder.settings = replace(settings, max_length=min(settings.max_length, longest))
+        return encoder
 
 
 def _named(value: object) -> object:
@@ -49,7 +71,37 @@ def _listed(value: object) -> object:
     return [value] if isinstance(value, (str, Mapping)) else value
 
 
-TeacherList = Annotated[list[Annotated[TeacherSettings, BeforeValidator(_named)]], BeforeValidator(_listed)]
+def _each_once(teachers: list[TeacherSettings]) -> list[TeacherSettings]:
+    for teacher in teachers:
+        if teachers.count(teacher) > 1:
+            raise ValueError(f"{teacher.model} is given twice; teacher_weights says how much one counts")
+    return teachers
+
+
+TeacherList = Annotated[
+    list[Annotated[TeacherSettings, BeforeValidator(_named)]], BeforeValidator(_listed), AfterValidator(_each_once)
+]
+# Tokens of a sentence that teachers read: as many as the student, all that they can, or so many
+TeacherLength = Literal["student", "whole"] | Annotated[int, Field(ge=3, le=1_000_000)]
+
+
+def longest_for_teachers(asked: TeacherLength, student: int | None) -> int | None:
+    """None: whole sentences, as far as a teacher can read them."""
+    if isinstance(asked, int):
+        return asked
+    return student if asked == "student" else None
+
+
+def reading_remark(teachers: Sequence[Teacher], student: int | None) -> list[str]:
+    """What the user should know where teachers do not read what the student reads. student: its max_length."""
+    lengths = sorted({teacher.max_length for teacher in teachers})
+    if student is None or not lengths or lengths == [student]:
+        return []
+    theirs = " and ".join(f"{length:,}" for length in lengths)
+    return [
+        f"teachers read the first {theirs} tokens of a sentence, the student the first {student:,}; "
+        "teacher_max_length sets theirs (student, whole, or a number)"
+    ]
 
 
 def teacher_precision(device: torch.device) -> str:
@@ -60,17 +112,32 @@ def teacher_precision(device: torch.device) -> str:
 class Teacher:
     """One teacher's vectors of the training sentences."""
 
-    def __init__(self, settings: TeacherSettings, device: torch.device, workforce: Workforce | None = None) -> None:
-        """workforce: who encodes in place of this process, by the encoder it was given; `device` is then not used."""
+    def __init__(
+        self,
+        settings: TeacherSettings,
+        device: torch.device,
+        workforce: Workforce | None = None,
+        *,
+        longest: int | None = None,
+    ) -> None:
+        """workforce: who encodes in place of this process, by the encoder it was given; `device` is then not used.
+
+        longest: see `TeacherSettings.load`.
+        """
         self.settings = settings
         if workforce is None:
-            self.store = VectorStore(settings.load(device), precision=teacher_precision(device))
+            self.store = VectorStore(settings.load(device, longest), precision=teacher_precision(device))
         else:
             precision = teacher_precision(workforce.device)
             self.store = VectorStore(workforce.encoder, precision=precision, workforce=workforce)
         self.fingerprint = self.store.fingerprint
         self.rows: Rows = np.zeros(0, dtype=np.int64)
         self.vectors: NDArray[np.float16] = np.zeros((0, 0), dtype=np.float16)
+
+    @property
+    def max_length(self) -> int:
+        """How many tokens of a sentence it reads."""
+        return self.store.encoder.settings.max_length
 
     def learn(self, reading: Reading[str], *, progress: bool = False) -> None:
         """Encode what is not known yet of the training sentences."""
@@ -102,10 +169,13 @@ class Teachers:
         self.weights = [weight / sum(given) for weight in given]
         self.members: list[Teacher] = []
 
-    def prepare(self, reading: Reading[str], device: torch.device, *, progress: bool = False) -> None:
+    def prepare(
+        self, reading: Reading[str], device: torch.device, *, longest: int | None = None, progress: bool = False
+    ) -> None:
+        """longest: see `TeacherSettings.load`."""
         self.members = []
         for settings in self.settings:
-            teacher = Teacher(settings, device)
+            teacher = Teacher(settings, device, longest=longest)
             teacher.learn(reading, progress=progress)
             self.members.append(teacher)
 

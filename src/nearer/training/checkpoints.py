@@ -8,6 +8,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.optim import Optimizer
@@ -23,7 +24,10 @@ def save_checkpoint(folder: Path, step: int, model: nn.Module, optimiser: Optimi
     building = folder / f".building-{uuid.uuid4().hex[:8]}"
     try:
         building.mkdir(parents=True)
-        save_file(_plain(model.state_dict()), building / "weights.safetensors")
+        weights = model.state_dict()
+        tied = _tied(weights)
+        own = {name: tensor for name, tensor in weights.items() if name not in tied}
+        save_file(_plain(own), building / "weights.safetensors")
         save_file(_plain(_moments(model, optimiser)), building / "optimiser.safetensors")
         (building / "state.json").write_text(json.dumps({**state, "step": step}, indent=2), encoding="utf-8")
         if place.exists():
@@ -52,6 +56,8 @@ def load_checkpoint(place: Path, model: nn.Module, optimiser: Optimizer) -> dict
         moments = load_file(place / "optimiser.safetensors")
     except Exception as error:
         raise TrainingError(f"{place}: the checkpoint cannot be read ({error}).") from None
+    # a weight with several names is there under its first; the model says which are tied, and stays so
+    weights |= {name: weights[first] for name, first in _tied(model.state_dict()).items() if first in weights}
     try:
         model.load_state_dict(weights)
     except RuntimeError as error:
@@ -84,6 +90,18 @@ def _moments(model: nn.Module, optimiser: Optimizer) -> dict[str, Tensor]:
         for key, value in optimiser.state.get(parameter, {}).items():
             moments[f"{name}:{key}"] = value
     return moments
+
+
+def _tied(weights: dict[str, Tensor]) -> dict[str, str]:
+    """Names of weights that are another's as well (T5's embeddings have three), with the first of that weight."""
+    first: dict[tuple[int, torch.Size], str] = {}
+    tied = {}
+    for name, tensor in weights.items():
+        key = (tensor.data_ptr(), tensor.shape)
+        if tensor.numel() and key in first:
+            tied[name] = first[key]
+        first.setdefault(key, name)
+    return tied
 
 
 def _plain(tensors: dict[str, Tensor]) -> dict[str, Tensor]:

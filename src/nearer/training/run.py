@@ -29,7 +29,9 @@ from nearer.training.loop import State, fit
 from nearer.training.memory import check_memory
 from nearer.training.recipes import Recipe, check_recipe, load_recipe
 from nearer.training.selection import Selection
+from nearer.training.settings import TrainingSettings
 from nearer.training.trainer import Trainer
+from nearer.training.views import load_with_views
 from nearer.versions import library_versions
 from nearer.whole_file import write_whole
 
@@ -110,7 +112,10 @@ def _run(folder: Path, recipe: Recipe, facts: dict[str, Any], progress: bool) ->
     device = distributed.local_device()
     distributed.start(device)
     torch.manual_seed(settings.seed)
-    encoder = _encoder(recipe, device)
+    method_class, _ = METHODS[settings.method]
+    method: Method = method_class(recipe.method)
+    encoder, settings, noted = _encoder(settings, method, device)
+    remarks += noted
     shown = progress and distributed.rank() == 0
     reading = _reading(recipe, facts)
     store = open_store(
@@ -122,9 +127,7 @@ def _run(folder: Path, recipe: Recipe, facts: dict[str, Any], progress: bool) ->
     )
     if "tokens" in facts and facts["tokens"] != store.folder.name:
         raise InputError(f"{facts['corpus']}: is not the text that {folder} was started with; nothing was done.")
-    method_class, _ = METHODS[settings.method]
-    method: Method = method_class(recipe.method)
-    remarks += method.prepare(encoder, reading, progress=shown)
+    remarks += method.prepare(encoder, reading, max_length=settings.max_length, progress=shown)
     for name, digest in facts.get("learns_from", {}).items():
         if method.identity().get(name) != digest:
             raise InputError(f"{name}: is not the one that {folder} was started with; nothing was done.")
@@ -163,18 +166,39 @@ def _selection(names: list[str], data: str | None) -> tuple[Selection | None, li
         raise
 
 
-def _encoder(recipe: Recipe, device: torch.device) -> Encoder:
-    settings = recipe.training
+def _encoder(
+    settings: TrainingSettings, method: Method, device: torch.device
+) -> tuple[Encoder, TrainingSettings, list[str]]:
+    """The encoder to start from, with dropout where the method's views need it; settings as used, and remarks."""
+    remarks: list[str] = []
+    if method.relies_on_dropout(settings.data):
+
+        def load(dropout: float | None) -> Encoder:
+            return _loaded(settings.model_copy(update={"dropout": dropout}), device)
+
+        encoder, dropout, remarks = load_with_views(load, settings.model, settings.dropout)
+        settings = settings.model_copy(update={"dropout": dropout})
+    else:
+        encoder = _loaded(settings, device)
+    if settings.head:
+        encoder.add_head(torch.Generator().manual_seed(settings.seed))
+    return encoder, settings, remarks
+
+
+def _loaded(settings: TrainingSettings, device: torch.device) -> Encoder:
     try:
-        encoder = Encoder.load(settings.model, pooling=settings.pooling, device=device, dropout=settings.dropout)
+        return Encoder.load(
+            settings.model,
+            pooling=settings.pooling,
+            pooler_as_head=settings.pooler_as_head,
+            device=device,
+            dropout=settings.dropout,
+        )
     except PoolingError:
         raise PoolingError(
             f"{settings.model}: a plain checkpoint, which does not say how its vectors are pooled; name the pooling "
             "(--set pooling=cls, or mean, first_last_mean …), or give a trained model (--model)."
         ) from None
-    if settings.head:
-        encoder.add_head(torch.Generator().manual_seed(settings.seed))
-    return encoder
 
 
 def _reading(recipe: Recipe, facts: dict[str, Any]) -> Reading[Any]:

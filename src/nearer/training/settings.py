@@ -2,50 +2,64 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from nearer.encoder.pooling import check_pooling
+from nearer.units import LARGEST_SEED
+
+# Larger sizes are a slip of the finger
+MOST = 1_000_000
 
 
 class TrainingSettings(BaseModel):
     """The loop's settings. Defaults are SimCSE's where the papers agree."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     method: str
-    model: str = Field(description="the checkpoint to start from: a folder, a bundled name or a hub name")
+    model: str = Field(min_length=1, description="the checkpoint to start from: a folder, a bundled name or a hub name")
     pooling: str | None = Field(description="null keeps that of a model which has one")
     head: bool = Field(description="put a fresh Linear + tanh behind the pooling")
+    pooler_as_head: bool = Field(
+        False, description="the checkpoint's own pooling layer is the head (published supervised SimCSE models)"
+    )
     data: Literal["sentences", "pairs", "triplets", "debiased", "lists"] = "sentences"
     list_length: int | None = Field(
-        None, ge=2, description="of ranking lists: longer ones are cut, shorter ones dropped; default: all are alike"
+        None,
+        ge=2,
+        le=MOST,
+        description="of ranking lists: longer ones are cut, shorter ones dropped; default: all are alike",
     )
     duplicates: Literal["keep", "drop"] = "keep"
-    max_length: int = Field(32, ge=3, description="tokens at which training sentences are cut")
-    batch_size: int = Field(64, ge=1, description="records a batch; 1 for ranking lists only")
-    epochs: int = Field(1, ge=1)
-    max_steps: int | None = Field(None, ge=1, description="end after so many steps; the schedule ends there too")
-    learning_rate: float = Field(3e-5, gt=0)
+    max_length: int = Field(32, ge=3, le=MOST, description="tokens at which training sentences are cut")
+    batch_size: int = Field(64, ge=1, le=MOST, description="records a batch; 1 for ranking lists only")
+    epochs: int = Field(1, ge=1, le=MOST)
+    max_steps: int | None = Field(
+        None, ge=1, le=1000 * MOST, description="end after so many steps; the schedule ends there too"
+    )
+    learning_rate: float = Field(3e-5, gt=0, le=1)
     warmup: float = Field(0.0, ge=0, lt=1, description="share of the steps in which the learning rate rises")
-    weight_decay: float = Field(0.0, ge=0)
-    clip: float = Field(1.0, gt=0, description="largest norm of the gradient")
-    accumulation: int = Field(1, ge=1, description="batches a step; each has its own negatives only")
+    weight_decay: float = Field(0.0, ge=0, le=1)
+    clip: float = Field(1.0, ge=1e-6, le=1e6, description="largest norm of the gradient")
+    accumulation: int = Field(1, ge=1, le=MOST, description="batches a step; each has its own negatives only")
     dropout: float | None = Field(None, ge=0, lt=1, description="replaces the checkpoint's dropout rates")
     keep_partial: bool = Field(True, description="use the last, smaller batch of an epoch")
-    group_by_length: int = Field(0, ge=0, description="sort by length within windows of so many batches")
+    group_by_length: int = Field(0, ge=0, le=MOST, description="sort by length within windows of so many batches")
     precision: Literal["auto", "float32", "bf16"] = "auto"
     compile: bool = Field(True, description="on a GPU, compile the blocks and replay each step as a CUDA graph")
-    piece: int | None = Field(None, ge=1, description="gradient caching: sentences that pass the encoder at a time")
+    piece: int | None = Field(
+        None, ge=1, le=MOST, description="gradient caching: sentences that pass the encoder at a time"
+    )
     select_on: list[str] = Field(default_factory=lambda: ["stsb-dev"], description="dev tasks; the best step is kept")
-    evaluate_every: int = Field(125, ge=1)
+    evaluate_every: int = Field(125, ge=1, le=1000 * MOST)
     checkpoint_every: int | None = Field(
-        None, ge=1, description="default: when dev is evaluated, within 5 % of the time"
+        None, ge=1, le=1000 * MOST, description="default: when dev is evaluated, within 5 % of the time"
     )
     test_on: list[str] = Field(default_factory=lambda: ["sts"], description="tasks of the finished model")
     tensorboard: bool = False
-    seed: int = Field(0, ge=0)
+    seed: int = Field(0, ge=0, le=LARGEST_SEED)
 
     @field_validator("pooling")
     @classmethod
@@ -70,3 +84,22 @@ class TrainingSettings(BaseModel):
     @classmethod
     def _one_or_several(cls, tasks: object) -> object:
         return [task.strip() for task in tasks.split(",") if task.strip()] if isinstance(tasks, str) else tasks
+
+    @field_validator("select_on", "test_on")
+    @classmethod
+    def _each_once(cls, tasks: list[str]) -> list[str]:
+        for task in tasks:
+            if not task.strip() or tasks.count(task) > 1:
+                raise ValueError(f"{task!r} is given twice" if task.strip() else "a task without a name")
+        return tasks
+
+    @model_validator(mode="after")
+    def _one_head(self) -> Self:
+        if self.pooler_as_head and self.head:
+            raise ValueError("pooler_as_head and head are two heads: set head=false to start from the checkpoint's own")
+        if self.pooler_as_head and self.pooling not in (None, "cls", "cls_before_head"):
+            raise ValueError(
+                f"pooler_as_head: the pooling layer reads [CLS], not {self.pooling}; set pooling=cls, or "
+                "cls_before_head to leave it out at inference"
+            )
+        return self

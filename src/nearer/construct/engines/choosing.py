@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from nearer.errors import ModelError, SettingError
+from nearer.units import LARGEST_SEED
 
 FAULTY = -1  # in place of a token where the model gave no numbers
 
@@ -27,8 +28,8 @@ class Choosing:
             raise SettingError(f"temperature: {self.temperature} cannot be used, take 0 (greedy) or a positive number.")
         if not 0 < self.top_p <= 1:
             raise SettingError(f"top_p: {self.top_p} is not within (0, 1].")
-        if self.seed < 0:
-            raise SettingError(f"seed: {self.seed} is negative, take 0 or more.")
+        if not 0 <= self.seed <= LARGEST_SEED:
+            raise SettingError(f"seed: {self.seed} is not from 0 to {LARGEST_SEED}.")
 
     @property
     def greedy(self) -> bool:

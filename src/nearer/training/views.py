@@ -1,0 +1,70 @@
+"""Whether dropout makes two views of a sentence differ: where it does not, contrast has nothing to teach."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from nearer.encoder import Encoder
+from nearer.encoder.backbone import DROPOUT_RATES
+from nearer.errors import ModelError, SettingError
+
+# SimCSE's rate, for checkpoints whose own is 0
+VIEW_DROPOUT = 0.1
+SENTENCE = "A sentence passes the encoder twice, and only dropout tells its two views apart."
+# Passes of the same sentence: of a model with few dropouts a single one may well lose nothing
+COPIES = 8
+# Of the vectors' size; rounding on a GPU is below, dropout far above
+SAME = 1e-5
+
+
+@torch.no_grad()
+def views_differ(encoder: Encoder) -> bool:
+    """Found out by trying, since some architectures have rates in their configuration that they do not use.
+
+    The random numbers of the run are left as they were.
+    """
+    ids = encoder.tokenizer(SENTENCE, truncation=True, max_length=encoder.settings.max_length)["input_ids"]
+    rows = torch.tensor([ids] * COPIES, device=encoder.device)
+    mask = torch.ones_like(rows)
+    was_training = encoder.training
+    devices = [encoder.device] if encoder.device.type == "cuda" else []
+    try:
+        encoder.train()
+        with torch.random.fork_rng(devices):
+            first, second = encoder(rows, mask), encoder(rows, mask)
+    finally:
+        encoder.train(was_training)
+    return bool((first - second).abs().max() > SAME * first.abs().max())
+
+
+def load_with_views(
+    load: Callable[[float | None], Encoder], model: str, dropout: float | None
+) -> tuple[Encoder, float | None, list[str]]:
+    """An encoder whose dropout makes views differ, the rate it was loaded with (None: its own), and remarks.
+
+    dropout: what the recipe asks for. One that leaves the views equal is an error, and so is a model without any.
+    """
+    encoder = load(dropout)
+    if views_differ(encoder):
+        return encoder, dropout, []
+    if dropout == 0:
+        raise SettingError(
+            "dropout: 0 leaves both views of a sentence equal, and nothing is learnt from them; set "
+            f"dropout={VIEW_DROPOUT} (or simcse's augmentation=word_deletion; fixed_masks=true asks for equal views)."
+        )
+    config: Any = encoder.backbone.config
+    if dropout is None and any(hasattr(config, name) for name in DROPOUT_RATES):
+        encoder = load(VIEW_DROPOUT)
+        if views_differ(encoder):
+            remark = (
+                f"dropout: {model} has none of its own, and dropout alone tells two views of a sentence apart: set to "
+                f"{VIEW_DROPOUT} (--set dropout=… for another rate)"
+            )
+            return encoder, VIEW_DROPOUT, [remark]
+    raise ModelError(
+        f"{model}: its architecture ({config.model_type}) has no dropout, so both views of a sentence are equal and "
+        "nothing is learnt from them; use method simcse with augmentation=word_deletion, or learn from pairs."
+    )
