@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -60,7 +61,45 @@ for line in sys.stdin:
         os._exit(0)
     print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
+# A line is a folder, a port, the threads of each process and the step before which they die; how they ended comes back.
+PAIRS = """
+import os, signal, sys, traceback
+import nearer, nearer.training, torch, transformers.models.bert.modeling_bert
+from nearer.training.trainer import Trainer
+recipe, corpus = sys.argv[1:]
+advance = Trainer.advance
+
+def run(folder, port, rank, threads, last):
+    def dying(trainer):
+        if trainer.step == last:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return advance(trainer)
+    Trainer.advance = dying
+    os.environ |= {"WORLD_SIZE": "2", "RANK": str(rank), "LOCAL_RANK": str(rank)}
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    torch.set_num_threads(threads)
+    if os.path.exists(folder + "/config.yaml"):
+        nearer.resume(folder)
+    else:
+        nearer.train(recipe, corpus, out=folder, settings={"max_steps": 8, "checkpoint_every": 3, "test_on": []})
+
+for line in sys.stdin:
+    folder, port, first, second, last = line.split("\\t")
+    assert len(os.listdir("/proc/self/task")) == 1, "a child would lack these threads"
+    children = []
+    for rank, threads in enumerate((first, second)):
+        children.append(os.fork())
+        if children[-1] == 0:
+            try:
+                run(folder, port, rank, int(threads), int(last))
+            except BaseException:
+                traceback.print_exc()
+                os._exit(1)
+            os._exit(0)
+    print(*[os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children], flush=True)
+"""
 ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
+needs_proc = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="whether a fork is safe is read in /proc")
 Run = Callable[[int], int]  # dies at this moment, returns how it ended
 
 
@@ -91,9 +130,7 @@ def started(*arguments: str) -> Iterator[Run]:
 @pytest.mark.parametrize(
     ("processes", "kills"),
     [
-        pytest.param(
-            forked, 20, marks=pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads unknown")
-        ),
+        pytest.param(forked, 20, marks=needs_proc),
         pytest.param(started, 30, marks=pytest.mark.slow),
     ],
 )
@@ -127,6 +164,38 @@ def test_kills(
         assert of_killed.keys() == straight.keys()
         assert [name for name in straight if not torch.equal(of_killed[name], straight[name])] == []
     assert len({(folder / "metrics.jsonl").read_text() for folder in folders}) == 1
+
+
+@needs_proc
+def test_two_processes_killed(
+    recipe: Path, corpus: Path, tmp_path: Path, weights: Callable[[Path], dict[str, Any]]
+) -> None:
+    """They go on with the threads of the start, whatever each has by itself."""
+    killed, straight = tmp_path / "killed", tmp_path / "straight"
+    with subprocess.Popen(
+        [sys.executable, "-c", PAIRS, str(recipe), str(corpus)], stdin=-1, stdout=-1, text=True, env=ONE_THREAD
+    ) as pairs:
+        assert pairs.stdin is not None
+        assert pairs.stdout is not None
+        for folder, threads, last in ((killed, (1, 1), 5), (killed, (2, 1), -1), (straight, (1, 2), -1)):
+            print(folder, free_port(), *threads, last, sep="\t", file=pairs.stdin, flush=True)
+            ended = pairs.stdout.readline().split()
+            if last == 5:
+                assert "0" not in ended
+                assert [found.name for found in (killed / "checkpoints").glob("step-*")] == ["step-00000003"]
+            else:
+                assert ended == ["0", "0"]
+        pairs.stdin.close()
+    of_killed, of_straight = weights(killed), weights(straight)
+    assert of_killed.keys() == of_straight.keys()
+    assert [name for name in of_straight if not torch.equal(of_killed[name], of_straight[name])] == []
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+        return port
 
 
 @contextmanager
