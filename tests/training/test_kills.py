@@ -5,63 +5,212 @@ from __future__ import annotations
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 
 from nearer.training import train
 
 # Dies at the N-th of the moments at which a run reads a batch, writes a file, renames a folder or removes one.
-DRIVER = """
+RUN = """
 import os, pathlib, shutil, signal, sys
-import nearer
+import nearer, nearer.training, transformers.models.bert.modeling_bert
 from nearer.training import checkpoints, feed, log
-folder, recipe, corpus, left = sys.argv[1], sys.argv[2], sys.argv[3], [int(sys.argv[4])]
-def dying(function):
-    def called(*arguments, **named):
-        left[0] -= 1
-        if left[0] == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return function(*arguments, **named)
-    return called
-feed.Feed.batch = dying(feed.Feed.batch)
-log.RunLog.write = dying(log.RunLog.write)
-checkpoints.save_file = dying(checkpoints.save_file)
-pathlib.Path.rename = dying(pathlib.Path.rename)
-pathlib.Path.write_text = dying(pathlib.Path.write_text)
-shutil.rmtree = dying(shutil.rmtree)
-if os.path.exists(folder + "/config.yaml"):
-    nearer.resume(folder)
-else:
-    nearer.train(recipe, corpus, out=folder)
+
+def run(folder, recipe, corpus, moments):
+    left = [moments]
+    def dying(function):
+        def called(*arguments, **named):
+            left[0] -= 1
+            if left[0] == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return function(*arguments, **named)
+        return called
+    feed.Feed.batch = dying(feed.Feed.batch)
+    log.RunLog.write = dying(log.RunLog.write)
+    checkpoints.save_file = dying(checkpoints.save_file)
+    pathlib.Path.rename = dying(pathlib.Path.rename)
+    pathlib.Path.write_text = dying(pathlib.Path.write_text)
+    shutil.rmtree = dying(shutil.rmtree)
+    if os.path.exists(folder + "/config.yaml"):
+        nearer.resume(folder)
+    else:
+        nearer.train(recipe, corpus, out=folder)
 """
+ALONE = f"{RUN}\nrun(*sys.argv[1:4], int(sys.argv[4]))"
+# Everything is imported and nothing computed when it splits: a child is then as good as a new interpreter, and there
+# without its seconds of imports. One line in for each run, its exit status out.
+FORKING = f"""{RUN}
+import traceback
+for line in sys.stdin:
+    assert len(os.listdir("/proc/self/task")) == 1, "a child would lack these threads"
+    child = os.fork()
+    if child == 0:
+        try:
+            run(*sys.argv[1:4], int(line))
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
+# A line is a folder, a port, the threads of each process and the step before which they die; how they ended comes back.
+PAIRS = """
+import os, signal, sys, traceback
+import nearer, nearer.training, torch, transformers.models.bert.modeling_bert
+from nearer.training.trainer import Trainer
+recipe, corpus = sys.argv[1:]
+advance = Trainer.advance
+
+def run(folder, port, rank, threads, last):
+    def dying(trainer):
+        if trainer.step == last:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return advance(trainer)
+    Trainer.advance = dying
+    os.environ |= {"WORLD_SIZE": "2", "RANK": str(rank), "LOCAL_RANK": str(rank)}
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    torch.set_num_threads(threads)
+    if os.path.exists(folder + "/config.yaml"):
+        nearer.resume(folder)
+    else:
+        nearer.train(recipe, corpus, out=folder, settings={"max_steps": 8, "checkpoint_every": 3, "test_on": []})
+
+for line in sys.stdin:
+    folder, port, first, second, last = line.split("\\t")
+    assert len(os.listdir("/proc/self/task")) == 1, "a child would lack these threads"
+    children = []
+    for rank, threads in enumerate((first, second)):
+        children.append(os.fork())
+        if children[-1] == 0:
+            try:
+                run(folder, port, rank, int(threads), int(last))
+            except BaseException:
+                traceback.print_exc()
+                os._exit(1)
+            os._exit(0)
+    print(*[os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children], flush=True)
+"""
+ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
+needs_proc = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="whether a fork is safe is read in /proc")
+Run = Callable[[int], int]  # dies at this moment, returns how it ended
 
 
-def test_twenty_kills(recipe: Path, corpus: Path, tmp_path: Path, weights: Callable[[Path], dict[str, Any]]) -> None:
+@contextmanager
+def forked(*arguments: str) -> Iterator[Run]:
+    command = [sys.executable, "-c", FORKING, *arguments]
+    with subprocess.Popen(command, stdin=-1, stdout=-1, text=True, env=ONE_THREAD) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        asked, answers = server.stdin, server.stdout
+
+        def run(moment: int) -> int:
+            asked.write(f"{moment}\n")
+            asked.flush()
+            return int(answers.readline())
+
+        yield run
+        asked.close()
+
+
+@contextmanager
+def started(*arguments: str) -> Iterator[Run]:
+    yield (
+        lambda moment: subprocess.run([sys.executable, "-c", ALONE, *arguments, str(moment)], env=ONE_THREAD).returncode
+    )
+
+
+@pytest.mark.parametrize(
+    ("processes", "kills"),
+    [
+        pytest.param(forked, 20, marks=needs_proc),
+        pytest.param(started, 30, marks=pytest.mark.slow),
+    ],
+)
+def test_kills(
+    processes: Callable[..., Any],
+    kills: int,
+    recipe: Path,
+    corpus: Path,
+    tmp_path: Path,
+    weights: Callable[[Path], dict[str, Any]],
+) -> None:
     draw = random.Random(11)
-    kills = 0
-    folder = tmp_path / "killed"
-    for _ in range(60):
-        # most runs die early on, so that twenty deaths spread over one training
-        moment = draw.randint(2, 22) if kills < 20 else 10**9
-        command = [sys.executable, "-c", DRIVER, str(folder), str(recipe), str(corpus), str(moment)]
-        done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
-        if done.returncode == 0:
-            break
-        assert done.returncode == -signal.SIGKILL, done.stderr
-        kills += 1
-    assert kills >= 20
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
+    died = 0
+    folders = [tmp_path / name for name in ("killed", "alone", "here")]
+    killed, alone, here = folders
+    with processes(str(killed), str(recipe), str(corpus)) as run:
+        for _ in range(3 * kills):
+            # most runs die early on, so that all deaths are spread over one training
+            status = run(draw.randint(2, 22) if died < kills else 10**9)
+            if status == 0:
+                break
+            assert status == -signal.SIGKILL
+            died += 1
+    assert died == kills
+    with started(str(alone), str(recipe), str(corpus)) as run:
+        assert run(10**9) == 0
+    with a_past(recipe, corpus, tmp_path / "other"):
+        train(recipe, corpus, out=here)
+    of_killed, *others = (weights(folder) for folder in folders)
+    for straight in others:
+        assert of_killed.keys() == straight.keys()
+        assert [name for name in straight if not torch.equal(of_killed[name], straight[name])] == []
+    assert len({(folder / "metrics.jsonl").read_text() for folder in folders}) == 1
+
+
+@needs_proc
+def test_two_processes_killed(
+    recipe: Path, corpus: Path, tmp_path: Path, weights: Callable[[Path], dict[str, Any]]
+) -> None:
+    """They go on with the threads of the start, whatever each has by itself."""
+    killed, straight = tmp_path / "killed", tmp_path / "straight"
+    with subprocess.Popen(
+        [sys.executable, "-c", PAIRS, str(recipe), str(corpus)], stdin=-1, stdout=-1, text=True, env=ONE_THREAD
+    ) as pairs:
+        assert pairs.stdin is not None
+        assert pairs.stdout is not None
+        for folder, threads, last in ((killed, (1, 1), 5), (killed, (2, 1), -1), (straight, (1, 2), -1)):
+            print(folder, free_port(), *threads, last, sep="\t", file=pairs.stdin, flush=True)
+            ended = pairs.stdout.readline().split()
+            if last == 5:
+                assert "0" not in ended
+                assert [found.name for found in (killed / "checkpoints").glob("step-*")] == ["step-00000003"]
+            else:
+                assert ended == ["0", "0"]
+        pairs.stdin.close()
+    of_killed, of_straight = weights(killed), weights(straight)
+    assert of_killed.keys() == of_straight.keys()
+    assert [name for name in of_straight if not torch.equal(of_killed[name], of_straight[name])] == []
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+        return port
+
+
+@contextmanager
+def a_past(recipe: Path, corpus: Path, folder: Path) -> Iterator[None]:
+    """A process that has computed otherwise, and whose kernels torch has exchanged; one thread in the end."""
+    onednn: Any = torch.backends.mkldnn
+    before = torch.get_num_threads(), onednn.enabled
     try:
-        train(recipe, corpus, out=tmp_path / "straight")
+        torch.set_num_threads(3)
+        for size in range(1, 200):
+            torch.ones(7 * size, 64) @ torch.ones(64, size)
+        train(recipe, corpus, out=folder, settings={"seed": 4, "max_steps": 3, "pooling": "mean", "test_on": []})
+        torch.set_num_threads(1)
+        onednn.enabled = False  # as torch does when one of its products fails
+        yield
     finally:
-        torch.set_num_threads(threads)
-    killed, straight = weights(folder), weights(tmp_path / "straight")
-    assert killed.keys() == straight.keys()
-    assert all(torch.equal(killed[name], straight[name]) for name in straight)
-    assert (folder / "metrics.jsonl").read_text() == (tmp_path / "straight" / "metrics.jsonl").read_text()
+        torch.set_num_threads(before[0])
+        onednn.enabled = before[1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import shutil
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from nearer.text.shapes import SHAPES
 from nearer.text.token_store import TokenStore, open_store
 from nearer.training.loop import State, fit
 from nearer.training.memory import check_memory
+from nearer.training.numerics import changed_libraries, choose_numerics, onednn_failed, pinned
 from nearer.training.recipes import Recipe, check_recipe, load_recipe
 from nearer.training.selection import Selection
 from nearer.training.settings import TrainingSettings
@@ -103,14 +105,30 @@ def resume(folder: str | Path, *, progress: bool = False) -> TrainedModel:
 
 
 def _run(folder: Path, recipe: Recipe, facts: dict[str, Any], progress: bool) -> TrainedModel:
+    device = distributed.local_device()
+    distributed.start(device)
+    numerics, remarks = choose_numerics(facts, device, recipe.training.precision)
+    # what was recorded at the start stays: it is what the run must go on with next time, too
+    facts = {**facts, "numerics": facts.get("numerics", numerics.to_dict())}
+    remarks += changed_libraries(facts.get("libraries") or {}, library_versions())
+    with pinned(numerics, device) as not_pinned:
+        result = _carry_out(folder, recipe, facts, device, [*remarks, *not_pinned], progress)
+        failed = onednn_failed(numerics)
+    for remark in failed:
+        print(remark, file=sys.stderr)
+    return result
+
+
+def _carry_out(
+    folder: Path, recipe: Recipe, facts: dict[str, Any], device: torch.device, remarks: list[str], progress: bool
+) -> TrainedModel:
     started = time.perf_counter()
     settings = recipe.training
     # everything that can be wrong is looked at before the first step
-    selection, remarks = _selection(settings.select_on, facts["data"])
+    selection, on_selection = _selection(settings.select_on, facts["data"])
+    remarks = [*remarks, *on_selection]
     if settings.test_on and not can_test(settings.test_on, facts["data"]):
         remarks.append(f"no test scores at the end: {', '.join(settings.test_on)} needs --data DIR")
-    device = distributed.local_device()
-    distributed.start(device)
     torch.manual_seed(settings.seed)
     method_class, _ = METHODS[settings.method]
     method: Method = method_class(recipe.method)
