@@ -2,8 +2,8 @@
 
 Only the backbone is lowered; pooling, head and projections stay in float32, and so do the vectors.
 
-A processor without bfloat16 products (an older arm64 or x86-64) gets weights rounded to bfloat16 and float32 arithmetic:
-torch would compute such products number by number there, a few hundred times slower (docs/performance.md).
+A processor without bfloat16 products (an older arm64 or x86-64) gets weights rounded to bfloat16, and float32
+arithmetic: torch would compute such products number by number there, hundreds of times slower (docs/performance.md).
 """
 
 from __future__ import annotations
