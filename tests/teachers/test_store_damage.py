@@ -109,7 +109,11 @@ class TestDamage:
         key_bytes=st.integers(0, 12 * 16),
         other_first=st.booleans(),
     )
-    @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(
+        max_examples=40,
+        deadline=None,
+        suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    )
     def test_torn_files_are_mended(
         self,
         vector_bytes: int,
