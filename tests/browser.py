@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from patience import PAGE
+
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 SIZES = {"phone": (360, 740), "desktop": (1280, 900)}
 
@@ -52,6 +54,7 @@ def started_browser() -> Iterator[Any]:
     path = next((found for name in NAMES if (found := shutil.which(name))), None)
     if path is None:
         pytest.skip("no browser is installed: apt-get install chromium")
+    playwright.expect.set_options(timeout=PAGE)
     with playwright.sync_playwright() as running:
         # as root, and in containers, Chromium has no sandbox to use
         started = running.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-dev-shm-usage"])

@@ -14,6 +14,7 @@ import pytest
 from nearer.cli import completion
 from nearer.evaluation.tasks import NAMES
 from nearer.training.recipes import recipe_names
+from patience import HANG
 
 # as the installed script, whose name the shells call
 CODE = "import sys; sys.argv[0] = 'nearer'; from nearer.cli.main import main; {}"
@@ -23,7 +24,7 @@ TOLD = "import atexit; atexit.register(lambda: print('torch' in sys.modules, fil
 def run(*arguments: str, code: str = "main()", **variables: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, **variables}
     command = [sys.executable, "-c", CODE.format(code), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment)
+    return subprocess.run(command, capture_output=True, text=True, timeout=HANG, env=environment)
 
 
 def asked(line: str) -> subprocess.CompletedProcess[str]:
@@ -45,7 +46,7 @@ def run_in_bash(option: str, **variables: str) -> str:
     environment = {**os.environ, **variables}
     # the last command would take bash's place
     command = ["bash", "--norc", "-c", f"{line} || exit 1; true"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=HANG, env=environment)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -58,7 +59,7 @@ class TestScripts:
         assert f"_NEARER_COMPLETE=complete_{shell}" in done.stdout
         if shutil.which(shell):
             (tmp_path / "script").write_text(done.stdout, encoding="utf-8")
-            assert subprocess.run([shell, "-n", tmp_path / "script"], timeout=60).returncode == 0
+            assert subprocess.run([shell, "-n", tmp_path / "script"], timeout=HANG).returncode == 0
 
     def test_shown_for_the_shell_it_is_asked_in(self) -> None:
         assert run_in_bash("--show-completion").strip() == run(_NEARER_COMPLETE="source_bash").stdout.strip()

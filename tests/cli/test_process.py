@@ -14,6 +14,7 @@ from typer.main import get_command
 
 import nearer as package
 from nearer.cli.main import app, main
+from patience import HANG
 
 COMMAND = [sys.executable, "-m", "nearer.cli.main"]
 
@@ -28,7 +29,7 @@ COMMANDS = names(get_command(app))
 
 
 def run(*arguments: object, **options) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*COMMAND, *map(str, arguments)], capture_output=True, text=True, timeout=120, **options)
+    return subprocess.run([*COMMAND, *map(str, arguments)], capture_output=True, text=True, timeout=HANG, **options)
 
 
 class TestImports:
@@ -45,7 +46,7 @@ class TestImports:
     )
     def test_nothing_heavy(self, code: str) -> None:
         show = f"import sys\n{code}\nprint('loaded', sorted({self.HEAVY} & set(sys.modules)))"
-        done = subprocess.run([sys.executable, "-c", show], capture_output=True, text=True, timeout=60)
+        done = subprocess.run([sys.executable, "-c", show], capture_output=True, text=True, timeout=HANG)
         assert done.stdout.splitlines()[-1] == "loaded []", done.stderr
 
     def test_every_name_is_there(self) -> None:
@@ -118,7 +119,7 @@ class TestEndings:
         )
         with open(pipe, "w"):  # opens when the command opens it for reading
             process.send_signal(signal.SIGINT)
-            out, err = process.communicate(timeout=60)
+            out, err = process.communicate(timeout=HANG)
         assert (process.returncode, out, err) == (130, "", "interrupted\n")
 
     @pytest.mark.skipif(os.name == "nt", reason="named pipes and signals of POSIX")
@@ -137,7 +138,7 @@ class TestEndings:
         with open(pipe, "w"):  # opens when the workers are there and the first window is read
             process.send_signal(signal.SIGINT)
             # ends only when the workers have closed their end of these, too
-            out, err = process.communicate(timeout=60)
+            out, err = process.communicate(timeout=HANG)
         assert (process.returncode, out, err.splitlines()[-1]) == (130, "", "interrupted")
         assert list(folder.iterdir()) == []
 
@@ -155,7 +156,7 @@ class TestEndings:
         process.stdout.close()
         with process.stderr:
             assert process.stderr.read() == ""
-        assert process.wait(timeout=60) == 0
+        assert process.wait(timeout=HANG) == 0
 
     def test_a_reader_that_was_never_there(self, tmp_path: Path) -> None:
         (tmp_path / "text.txt").write_text("one\n", encoding="utf-8")
@@ -163,7 +164,7 @@ class TestEndings:
         os.close(reading)
         command = [*COMMAND, "data", "read", str(tmp_path / "text.txt")]
         buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
-        done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, timeout=60, env=buffered)
+        done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, timeout=HANG, env=buffered)
         os.close(writing)
         assert done.returncode == 0
         assert done.stderr.splitlines() == [f"{tmp_path / 'text.txt'}: 1 read, 1 kept, 0 dropped"]
@@ -173,7 +174,7 @@ class TestEndings:
         (tmp_path / "text.txt").write_text("one\n", encoding="utf-8")
         with open("/dev/full", "w") as full:
             command = [*COMMAND, "data", "read", str(tmp_path / "text.txt"), "--show", "1"]
-            done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+            done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=HANG)
         assert done.returncode == 1
         last = done.stderr.splitlines()[-1]
         assert last == "error: the output cannot be written (No space left on device)."

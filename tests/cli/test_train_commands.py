@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from patience import HANG
+
 COMMAND = [sys.executable, "-m", "nearer.cli.main"]
 
 
@@ -73,7 +75,7 @@ def test_ctrl_c_saves_and_the_run_goes_on(recipe: Path, corpus: Path, tmp_path: 
     while not list(folder.glob("checkpoints/step-*")):  # it runs, and has saved once
         assert process.poll() is None, process.stderr.read()
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=120)
+    _, errors = process.communicate(timeout=HANG)
     assert process.returncode == 130
     assert f"go on with: nearer train --resume {folder}" in errors
     assert "Traceback" not in errors

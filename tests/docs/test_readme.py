@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from patience import HANG
+
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
@@ -17,7 +19,7 @@ def test_the_first_program_runs(tmp_path: Path) -> None:
     things = ("train", "boat", "horse", "kettle", "garden", "letter", "winter", "market")
     (tmp_path / "mine.txt").write_text("".join(f"The {a} is near the {b}.\n" for a in things for b in things))
     ended = subprocess.run(
-        [sys.executable, "-c", program[1]], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False
+        [sys.executable, "-c", program[1]], cwd=tmp_path, capture_output=True, text=True, timeout=HANG, check=False
     )
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.splitlines()[0].endswith("A man is eating.")

@@ -11,6 +11,8 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
+from patience import HANG
+
 ROOT = Path(__file__).parents[2]
 LOADED = {"script": "src", "img": "src", "link": "href", "iframe": "src"}  # tag: where it says what it loads
 ELSEWHERE = re.compile(r"(url\(|@import)\s*['\"]?(https?:)?//")  # in a style sheet
@@ -19,7 +21,7 @@ ELSEWHERE = re.compile(r"(url\(|@import)\s*['\"]?(https?:)?//")  # in a style sh
 def build(folder: Path, settings: Path = ROOT / "mkdocs.yml") -> subprocess.CompletedProcess[str]:
     pytest.importorskip("mkdocs", reason="pip install 'nearer[docs]'")
     command = [sys.executable, "-m", "mkdocs", "build", "--config-file", str(settings), "--site-dir", str(folder)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+    return subprocess.run(command, capture_output=True, text=True, timeout=HANG)
 
 
 class Page(HTMLParser):

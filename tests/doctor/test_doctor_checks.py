@@ -69,6 +69,22 @@ class TestInstallation:
         assert (search.state, search.found.startswith("nearer search: numpy ")) == (State.good, True)
         assert (onnx.state, onnx.mend) == (State.doubtful, "pip install 'nearer[onnx]'")
 
+    @pytest.mark.parametrize(
+        ("system", "processor", "told"),
+        [("Linux", "aarch64", True), ("Linux", "x86_64", False), ("Darwin", "arm64", False)],
+    )
+    def test_an_extra_that_cannot_simply_be_had_here(
+        self, system: str, processor: str, told: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        line = 'Requires-Dist: no-such-package>=1; extra == "mteb"'
+        distribution(tmp_path, "nearer", "9", "Provides-Extra: mteb", line)
+        monkeypatch.syspath_prepend(tmp_path)
+        monkeypatch.setattr(installation.platform, "system", lambda: system)
+        monkeypatch.setattr(installation.platform, "machine", lambda: processor)
+        finding = only(installation.extras())
+        assert (finding.state, "pip install 'nearer[mteb]'" in finding.found) == (State.absent, True)
+        assert ("pytrec-eval has no package made for this machine" in finding.found) == told
+
     def test_every_extra_says_what_it_is_for(self) -> None:
         settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
         extras = set(settings["project"]["optional-dependencies"])
@@ -92,6 +108,21 @@ class TestMachine:
         monkeypatch.setenv("OMP_NUM_THREADS", str(2 * threads))
         monkeypatch.delenv("TOKENIZERS_PARALLELISM", raising=False)
         assert only(machine.threads()).state is state
+
+    @pytest.mark.parametrize(
+        ("line", "told"),
+        [
+            ("flags\t\t: fpu avx512_bf16 amx_bf16", "bf16 by AVX512 and AMX"),
+            ("Features\t: fp asimd bf16 i8mm", "bf16 by Arm"),
+            ("Features\t: fp asimd", "no bf16 of its own: train in float32"),
+        ],
+    )
+    def test_bf16_of_the_processor(self, line: str, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        read = Path.read_text
+        monkeypatch.setattr(
+            Path, "read_text", lambda path, **how: line if str(path) == "/proc/cpuinfo" else read(path, **how)
+        )
+        assert only(machine.processor()).found.endswith(told)
 
     def test_tokenising_by_one_thread(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("TOKENIZERS_PARALLELISM", "false")

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from nearer.cli.main import main
+from patience import HANG
 
 COMMAND = [sys.executable, "-m", "nearer.cli.main", "doctor"]
 
@@ -23,7 +24,7 @@ COMMAND = [sys.executable, "-m", "nearer.cli.main", "doctor"]
 def run(*arguments: object, **variables: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "NEARER_MODELS": "", **variables}
     command = [*COMMAND, *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment)
+    return subprocess.run(command, capture_output=True, text=True, timeout=HANG, env=environment)
 
 
 def by_name(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
@@ -33,7 +34,7 @@ def by_name(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
 def test_nothing_heavy_is_imported() -> None:
     heavy = "{'torch', 'transformers', 'numpy', 'filelock', 'packaging', 'huggingface_hub'}"
     code = f"import sys, nearer.doctor, nearer.cli.doctor; print(sorted({heavy} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=HANG)
     assert done.stdout == "[]\n", done.stderr
 
 
@@ -87,7 +88,7 @@ def server() -> Iterator[str]:
 def hub(endpoint: str) -> tuple[str, str]:
     code = "from nearer.doctor import hub; [found] = hub.reachable(); print(found.state, found.found, sep='\\n')"
     environment = {**os.environ, "HF_ENDPOINT": endpoint, "HF_HUB_OFFLINE": "0", "NO_PROXY": "127.0.0.1"}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, env=environment)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=HANG, env=environment)
     state, found = done.stdout.splitlines()
     return state, found
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from nearer.encoder.ahead import one_ahead
+from patience import HANG
 
 
 def nothing() -> None:
@@ -23,7 +24,7 @@ def test_the_next_is_made_while_one_is_used() -> None:
     made = [threading.Event() for _ in range(3)]
     used = 0
     for item in one_ahead(lambda item: made[item].set() or item, range(3), nothing):
-        assert made[min(item + 1, 2)].wait(timeout=30)
+        assert made[min(item + 1, 2)].wait(timeout=HANG)
         used += 1
     assert used == 3
 
@@ -54,7 +55,7 @@ def test_a_caller_that_leaves_stops_the_thread(error: type[BaseException]) -> No
 
     def make(item: int) -> int:
         if item == 1:
-            assert stopped.wait(timeout=30), "nobody told the thread to stop"
+            assert stopped.wait(timeout=HANG), "nobody told the thread to stop"
         return item
 
     made = one_ahead(make, range(3), stopped.set)

@@ -260,7 +260,7 @@ def test_text_normalisation_is_applied_before_the_tokenizer(tiny_model: Callable
     np.testing.assert_array_equal(stopped.encode("a man?"), plain.encode("a man?"))
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=list(HealthCheck))
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=30), max_size=8), st.integers(1, 5))
 def test_any_text_in_any_batch_size_gives_its_own_vector(encoder: Encoder, texts: list[str], size: int) -> None:
     vectors = encoder.encode(texts, batch_size=size)

@@ -6,6 +6,7 @@ import copy
 import pickle
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -97,3 +98,55 @@ def test_wrong_ones_are_named(encoder: Encoder) -> None:
         encoder.encode("a", precision="fp4")
     with pytest.raises(SettingError, match="precision: int8 is for the CPU, this encoder is on cuda:1; use bf16"):
         check_precision("int8", torch.device("cuda:1"))
+
+
+@pytest.mark.parametrize(
+    ("machine", "vnni", "engines", "chosen"),
+    [
+        ("x86_64", True, ["qnnpack", "onednn", "x86", "fbgemm"], "onednn"),
+        ("x86_64", False, ["qnnpack", "onednn", "x86", "fbgemm"], "x86"),
+        ("AMD64", False, ["fbgemm"], "fbgemm"),
+        # torch for arm64 lists all four, two of which fail at the first layer
+        ("aarch64", False, ["qnnpack", "onednn", "x86", "fbgemm"], "qnnpack"),
+        ("arm64", False, ["qnnpack", "none"], "qnnpack"),
+        ("aarch64", False, ["onednn", "x86"], "onednn"),
+    ],
+)
+def test_the_int8_engine_is_one_for_the_processor(
+    machine: str, vnni: bool, engines: list[str], chosen: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(precision_module.platform, "machine", lambda: machine)
+    monkeypatch.setattr(precision_module, "_has_vnni", lambda: vnni)
+    monkeypatch.setattr(torch.backends, "quantized", SimpleNamespace(supported_engines=engines))
+    assert precision_module._int8_engine() == chosen
+
+
+def test_int8_that_is_not_to_be_had_says_what_to_use(encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    quantized = SimpleNamespace(supported_engines=["none"], engine="none")
+    monkeypatch.setattr(torch.backends, "quantized", quantized)
+    with pytest.raises(SettingError, match=r"on this processor \(no int8 engine for it\); use float32, or `nea"):
+        encoder.encode("a", precision="int8")
+
+
+def test_int8_leaves_torchs_engine_as_it_was(encoder: Encoder) -> None:
+    before = torch.backends.quantized.engine
+    encoder.encode("a", precision="int8")
+    assert torch.backends.quantized.engine == before
+
+
+def test_bf16_without_the_instructions_is_computed_in_float32(
+    encoder: Encoder, sentences: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(precision_module, "has_bfloat16_products", lambda device: False)
+    for factor in (1.0, 1.1):  # the second time into the copy that is there
+        with torch.no_grad():
+            for weight in encoder.backbone.parameters():
+                weight.mul_(factor)
+        lower = encoder.encode(sentences, precision="bf16")
+        exact = encoder.encode(sentences)
+        assert (cosines(exact, lower) > 0.9999).all()
+        assert not np.array_equal(exact, lower)
+        copied = encoder._lowered.backbone(encoder.backbone, "bf16")
+        for weight in copied.parameters():
+            assert weight.dtype == torch.float32
+            torch.testing.assert_close(weight, weight.bfloat16().float(), rtol=0, atol=0)

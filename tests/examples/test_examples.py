@@ -12,6 +12,7 @@ import pytest
 
 from nearer.encoder import Encoder
 from nearer.text import read_pairs
+from patience import HANG
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 NAMES = sorted(path.name for path in EXAMPLES.glob("*.py"))
@@ -37,7 +38,7 @@ def run(folder: Path, name: str, *arguments: object) -> str:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=HANG,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

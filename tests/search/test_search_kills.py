@@ -14,6 +14,7 @@ from search_text import sentences, write_lines
 
 from nearer.encoder import Encoder
 from nearer.search import SearchIndex
+from patience import HANG
 
 # For each moment at which something is written, renamed or removed: a child that dies then, a look at what it left, and
 # a child that does the same undisturbed. The parent computes nothing, so that its children can be forked from it.
@@ -105,7 +106,7 @@ def test_killed_at_every_moment(
         SearchIndex.build(encoder, write_lines(tmp_path / "base.txt", sentences(40, 3)), root / "base", kind=kind)
     command = [sys.executable, "-c", DRIVER, str(tiny_model("bert")), action, str(text), str(root), kind, str(step)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=HANG, env=environment)
     assert done.returncode == 0, done.stderr
     found = [line.split() for line in done.stdout.splitlines()]
     assert len(found) * step > 15

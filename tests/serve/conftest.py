@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from fastapi.testclient import TestClient
@@ -15,6 +17,7 @@ from nearer.encoder import Encoder
 from nearer.serve.app import create_app
 from nearer.serve.limits import Limits
 from nearer.serve.served import Encoded, ServedModel
+from patience import HANG
 
 
 @pytest.fixture(scope="session")
@@ -46,7 +49,7 @@ class Watched(ServedModel):
     def encode(self, texts: Sequence[str]) -> Encoded:
         self.batches.append(list(texts))
         self.entered.release()
-        assert self.gate.wait(20)
+        assert self.gate.wait(HANG)
         return super().encode(texts)
 
 
@@ -70,6 +73,21 @@ def client_of() -> Iterator[Callable[..., TestClient]]:
     yield make
     for client in opened:
         client.__exit__(None, None, None)
+
+
+@pytest.fixture
+def hurried() -> Callable[..., AbstractContextManager[None]]:
+    """`with hurried(client, 0.1)`: answers must be there in so many seconds; bodies have their usual time to come."""
+
+    @contextmanager
+    def hurry(client: TestClient, seconds: float) -> Iterator[None]:
+        service: Any = client.app.state.service
+        usual = service.limits
+        service.limits = replace(usual, timeout=seconds)
+        yield
+        service.limits = usual
+
+    return hurry
 
 
 class Outcome(NamedTuple):

@@ -10,6 +10,7 @@ import pytest
 from nearer.serve.batching import Batcher
 from nearer.serve.limits import Limits, Refusal
 from nearer.serve.metrics import Metrics
+from patience import HANG
 
 
 def run(work: Awaitable) -> object:
@@ -20,7 +21,7 @@ def run(work: Awaitable) -> object:
 
 
 async def entered(watched) -> None:
-    assert await asyncio.to_thread(watched.entered.acquire, timeout=20)
+    assert await asyncio.to_thread(watched.entered.acquire, timeout=HANG)
 
 
 def vectors(encoded):

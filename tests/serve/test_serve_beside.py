@@ -10,6 +10,7 @@ import pytest
 
 from nearer.search import SearchIndex
 from nearer.serve.served import ServedModel
+from patience import HANG
 
 ASK = "/v1/embeddings"
 TEXTS = ["A man is eating lunch.", "rain", "Someone has a meal.", "the lazy dog"]
@@ -103,11 +104,11 @@ class TestApart:
         watched.gate.clear()
         with ThreadPoolExecutor(1) as other:
             first = other.submit(client.post, ASK, json={"input": "rain", "model": "tiny"})
-            assert watched.entered.acquire(timeout=20)
+            assert watched.entered.acquire(timeout=HANG)
             assert client.post(ASK, json={"input": "rain", "model": "second"}).status_code == 200
             assert not first.done()
             watched.gate.set()
-            assert first.result(20).status_code == 200
+            assert first.result(HANG).status_code == 200
 
     def test_many_of_both_at_once(self, both, encoder, second) -> None:
         models = {"tiny": encoder, "second": second.model}
@@ -133,16 +134,16 @@ class TestApart:
         for name in ("tiny", "second"):
             client.post(ASK, json={"input": ["rain", "man"], "model": name})
         assert "nearer_texts_total 4" in client.get("/metrics").text.splitlines()
-        watched.entered.acquire(timeout=20)
+        watched.entered.acquire(timeout=HANG)
         watched.gate.clear()
         with ThreadPoolExecutor(2) as others:
             asked = [others.submit(client.post, ASK, json={"input": "rain", "model": "tiny"})]
-            assert watched.entered.acquire(timeout=20)
+            assert watched.entered.acquire(timeout=HANG)
             asked.append(others.submit(client.post, ASK, json={"input": "rain", "model": "tiny"}))
             while client.get("/health").json()["waiting_texts"] != 1:
                 assert not any(one.done() for one in asked)
             watched.gate.set()
-            assert [one.result(20).status_code for one in asked] == [200, 200]
+            assert [one.result(HANG).status_code for one in asked] == [200, 200]
 
 
 class TestCommand:

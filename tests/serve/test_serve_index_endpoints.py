@@ -20,6 +20,7 @@ from nearer.serve.once import Once
 from nearer.serve.sentence_map import make_map
 from nearer.serve.served import ServedModel
 from nearer.teachers import RankEncoder
+from patience import HANG
 
 NOUNS = ["man", "dog", "fox", "meal", "lunch", "rain", "evening", "café"]
 LINES = [f"{a} and {b}" for a in NOUNS for b in NOUNS if a != b] + ["rain", "x" * 300, "man and dog"]
@@ -78,20 +79,24 @@ class TestMap:
         monkeypatch.setattr(sentence_map, "tsne", lambda *_, **__: pytest.fail("made again"))
         assert client.get("/map", params={"model": "tiny"}).content == first
 
-    def test_other_requests_go_on_and_who_waited_too_long_comes_again(self, client_of, served, index, slow_map) -> None:
-        client = client_of(served, index=index, limits={"timeout": 0.2})
-        refused = client.get("/map")
+    def test_other_requests_go_on_and_who_waited_too_long_comes_again(
+        self, client_of, served, index, slow_map, hurried
+    ) -> None:
+        client = client_of(served, index=index)
+        with hurried(client, 0.2):
+            refused = client.get("/map")
         assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
         assert client.post("/v1/embeddings", json={"input": "rain", "model": "tiny"}).status_code == 200
         service = client.app.state.service
         begun = service.offered[0].map.ask()
         slow_map.set()
-        begun.result(20)  # the work of the first call, which nobody has waited for
+        begun.result(HANG)  # the work of the first call, which nobody has waited for
         assert client.get("/map").status_code == 200
 
-    def test_an_end_does_not_wait_for_it(self, client_of, served, index, slow_map) -> None:
-        client = client_of(served, index=index, limits={"timeout": 0.1})
-        assert client.get("/map").status_code == 503
+    def test_an_end_does_not_wait_for_it(self, client_of, served, index, slow_map, hurried) -> None:
+        client = client_of(served, index=index)
+        with hurried(client, 0.1):
+            assert client.get("/map").status_code == 503
         client.app.state.service.close()
         with pytest.raises(Refusal, match="ending"):
             client.app.state.service.offered[0].map._found.result(0)
@@ -216,14 +221,14 @@ class TestOnce:
 
         def work(go_on) -> int:
             calls.append(1)
-            assert gate.wait(20)
+            assert gate.wait(HANG)
             return 7
 
         once = Once(work, "test")
         asked = [once.ask() for _ in range(5)]
         gate.set()
-        assert [one.result(20) for one in asked] == [7] * 5
-        assert once.ask().result(20) == 7
+        assert [one.result(HANG) for one in asked] == [7] * 5
+        assert once.ask().result(HANG) == 7
         assert len(calls) == 1
 
     def test_what_failed_is_tried_anew(self) -> None:
@@ -237,12 +242,12 @@ class TestOnce:
 
         once = Once(work, "test")
         with pytest.raises(ValueError, match="first"):
-            once.ask().result(20)
-        assert once.ask().result(20) == 3
+            once.ask().result(HANG)
+        assert once.ask().result(HANG) == 3
 
     def test_who_leaves_cancels_nothing(self) -> None:
         gate = threading.Event()
-        once = Once(lambda go_on: gate.wait(20), "test")
+        once = Once(lambda go_on: gate.wait(HANG), "test")
 
         async def leave() -> None:
             waiting = asyncio.wrap_future(once.ask())
@@ -251,7 +256,7 @@ class TestOnce:
 
         asyncio.run(leave())
         gate.set()
-        assert once.ask().result(20) is True
+        assert once.ask().result(HANG) is True
 
     def test_closed_and_opened_again(self) -> None:
         entered = threading.Event()
@@ -263,10 +268,10 @@ class TestOnce:
 
         ended, once = threading.Event(), Once(work, "test")
         found = once.ask()
-        assert entered.wait(20)
+        assert entered.wait(HANG)
         once.close()
         with pytest.raises(Refusal, match="ending"):
             found.result(0)
         once.open()
         ended.set()
-        assert once.ask().result(20) is None
+        assert once.ask().result(HANG) is None

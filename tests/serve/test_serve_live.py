@@ -23,6 +23,7 @@ import pytest
 from nearer.serve.app import create_app
 from nearer.serve.limits import Limits
 from nearer.serve.server import new_server, open_port
+from patience import HANG
 
 COMMAND = [sys.executable, "-m", "nearer.cli.main", "serve"]
 
@@ -36,10 +37,10 @@ def live(served) -> Iterator[str]:
     server = new_server(app, bound, tell=lambda message: started.set())
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
     thread.start()
-    assert started.wait(30)
+    assert started.wait(HANG)
     yield f"http://127.0.0.1:{bound.getsockname()[1]}"
     server.should_exit = True
-    thread.join(30)
+    thread.join(HANG)
     assert not thread.is_alive()
 
 
@@ -109,7 +110,7 @@ def start(*arguments: object, called: str = "bert") -> tuple[subprocess.Popen[st
 def post(url: str, body: dict) -> dict:
     headers = {"content-type": "application/json"}
     request = urllib.request.Request(f"{url}/v1/embeddings", json.dumps(body).encode(), headers)
-    with urllib.request.urlopen(request, timeout=60) as answer:
+    with urllib.request.urlopen(request, timeout=HANG) as answer:
         return json.load(answer)
 
 
@@ -124,14 +125,14 @@ def test_told_to_end_it_answers_what_it_began(tiny_model, number: signal.Signals
             while json.load(urllib.request.urlopen(f"{url}/health"))["waiting_texts"] == 0:
                 assert not running.done()
             process.send_signal(number)
-            answer = running.result(60)
-        said = process.communicate(timeout=60)[1]
+            answer = running.result(HANG)
+        said = process.communicate(timeout=HANG)[1]
     finally:
         process.kill()
     assert len(answer["data"]) == 1500
     assert (process.returncode, said) == (0, "ended: all requests were answered\n")
     with pytest.raises(urllib.error.URLError):
-        urllib.request.urlopen(f"{url}/health", timeout=5)
+        urllib.request.urlopen(f"{url}/health", timeout=HANG)
 
 
 def test_two_models_and_their_page(tiny_model) -> None:
@@ -139,11 +140,11 @@ def test_two_models_and_their_page(tiny_model) -> None:
     process, url = start(tiny_model("bert"), *beside, called="bert and bert (2)")
     try:
         answers = [post(url, {"input": "rain", "model": name})["data"][0] for name in ("bert", "bert (2)")]
-        with urllib.request.urlopen(f"{url}/", timeout=60) as page:
+        with urllib.request.urlopen(f"{url}/", timeout=HANG) as page:
             assert b"<html" in page.read()
     finally:
         process.terminate()
-        process.communicate(timeout=60)
+        process.communicate(timeout=HANG)
     assert answers[0] != answers[1]
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from nearer.errors import SettingError
 from nearer.serve.limits import Limits
+from patience import HANG
 
 ASK = "/v1/embeddings"
 JSON = {"content-type": "application/json"}
@@ -38,10 +39,10 @@ class TestLimits:
         asked = {"input": "x" * 120, "model": "tiny"}
         with ThreadPoolExecutor(1) as other:
             first = other.submit(client.post, ASK, json=asked)
-            assert watched.entered.acquire(timeout=20)
+            assert watched.entered.acquire(timeout=HANG)
             refused = client.post(ASK, json=asked)
             watched.gate.set()
-            assert first.result(20).status_code == 200
+            assert first.result(HANG).status_code == 200
         assert told(refused)[0] == 503
         assert client.post(ASK, json=asked).status_code == 200
 
@@ -72,10 +73,11 @@ class TestLimits:
         answer = client.post("/similarity", json={"first": ["a", "b"], "second": ["a", "b", "c"]})
         assert told(answer) == (422, "second: 6 scores in one answer; at most 5 are given.")
 
-    def test_time(self, client_of, watched) -> None:
-        client = client_of(watched, limits={"timeout": 0.05})
+    def test_time(self, client_of, watched, hurried) -> None:
+        client = client_of(watched)
         watched.gate.clear()
-        answer = client.post(ASK, json={"input": "a", "model": "tiny"})
+        with hurried(client, 0.05):
+            answer = client.post(ASK, json={"input": "a", "model": "tiny"})
         watched.gate.set()
         assert (told(answer)[0], answer.headers["retry-after"]) == (503, "1")
 
@@ -85,10 +87,10 @@ class TestLimits:
         asked = {"input": "a", "model": "tiny"}
         with ThreadPoolExecutor(1) as other:
             first = other.submit(client.post, ASK, json=asked)
-            assert watched.entered.acquire(timeout=20)
+            assert watched.entered.acquire(timeout=HANG)
             refused, health = client.post(ASK, json=asked), client.get("/health")
             watched.gate.set()
-            assert first.result(20).status_code == 200
+            assert first.result(HANG).status_code == 200
         assert told(refused) == (503, "1 requests are being answered; try again in a moment.")
         assert health.status_code == 200
 
@@ -98,13 +100,13 @@ class TestLimits:
         asked = {"input": ["a", "b"], "model": "tiny"}
         with ThreadPoolExecutor(2) as others:
             first = others.submit(client.post, ASK, json=asked)
-            assert watched.entered.acquire(timeout=20)
+            assert watched.entered.acquire(timeout=HANG)
             second = others.submit(client.post, ASK, json=asked)
             while client.get("/health").json()["waiting_texts"] < 2:
                 assert not second.done()
             refused = client.post(ASK, json=asked)
             watched.gate.set()
-            assert (first.result(20).status_code, second.result(20).status_code) == (200, 200)
+            assert (first.result(HANG).status_code, second.result(HANG).status_code) == (200, 200)
         assert (told(refused)[0], refused.headers["retry-after"]) == (503, "1")
 
     @pytest.mark.parametrize("wrong", [{"items": 0}, {"batch_wait": -1.0}, {"items": 9, "waiting": 8}, {"held": 1}])
@@ -254,12 +256,12 @@ class TestHostile:
         watched.gate.clear()
         with ThreadPoolExecutor(1) as other:
             first = other.submit(client.post, ASK, json={"input": "stays", "model": "tiny"})
-            assert watched.entered.acquire(timeout=20)
+            assert watched.entered.acquire(timeout=HANG)
             leaving = threading.Thread(target=lambda: asyncio.run(leave()))
             leaving.start()
-            leaving.join(20)
+            leaving.join(HANG)
             watched.gate.set()
-            assert first.result(20).status_code == 200
+            assert first.result(HANG).status_code == 200
         assert sent[0]["status"] == 499
         assert client.post(ASK, json={"input": "next", "model": "tiny"}).status_code == 200
         assert watched.batches == [["stays"], ["next"]]

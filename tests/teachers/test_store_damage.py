@@ -23,6 +23,7 @@ from nearer.encoder.comparing import Vectors
 from nearer.errors import InputError
 from nearer.teachers import VectorStore
 from nearer.text import read_sentences
+from patience import HANG
 
 Check = Callable[[VectorStore, Path], None]
 pytestmark = pytest.mark.usefixtures("small_windows")
@@ -108,7 +109,11 @@ class TestDamage:
         key_bytes=st.integers(0, 12 * 16),
         other_first=st.booleans(),
     )
-    @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(
+        max_examples=40,
+        deadline=None,
+        suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    )
     def test_torn_files_are_mended(
         self,
         vector_bytes: int,
@@ -220,7 +225,7 @@ kept = len(store.vectors())
 both = [fork.Process(target=embed, args=["live"]) for _ in range(2)]
 for process in both:
     process.start()
-found = [answers.get(timeout=60) for _ in both]
+found = [answers.get() for _ in both]
 for process in both:
     process.join()
 print(json.dumps([killed.exitcode, kept, *found]))
@@ -236,7 +241,7 @@ def test_one_process_is_killed_and_two_go_on_at_once(
         [sys.executable, "-c", EMBED, *map(str, arguments)],
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=HANG,
         env=environment,
     )
     assert done.returncode == 0, done.stderr

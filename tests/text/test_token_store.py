@@ -19,6 +19,7 @@ from nearer.errors import InputError, SettingError
 from nearer.text import read_pairs, read_sentences, read_triplets
 from nearer.text import token_store as module
 from nearer.text.token_store import TokenStore, open_store
+from patience import HANG
 
 
 @pytest.fixture(scope="module")
@@ -181,7 +182,7 @@ def test_a_kill_half_way_leaves_nothing_that_is_taken_for_a_store(
     corpus: Path, tokenizer: Any, tiny_model: Callable[[str], Path]
 ) -> None:
     killed = _build(corpus, tiny_model("bert"), "die")
-    assert killed.wait(timeout=120) == -signal.SIGKILL
+    assert killed.wait(timeout=HANG) == -signal.SIGKILL
     stores = corpus.parent / "stores"
     assert any("unfinished" in path.name for path in stores.iterdir())
     store = opened(corpus, tokenizer)
@@ -191,7 +192,7 @@ def test_a_kill_half_way_leaves_nothing_that_is_taken_for_a_store(
 
 def test_two_processes_at_once_end_with_one_whole_store(corpus: Path, tiny_model: Callable[[str], Path]) -> None:
     both = [_build(corpus, tiny_model("bert"), "live") for _ in range(2)]
-    outputs = [process.communicate(timeout=120)[0] for process in both]
+    outputs = [process.communicate(timeout=HANG)[0] for process in both]
     assert [process.returncode for process in both] == [0, 0]
     assert outputs[0] == outputs[1]
     folders = [path for path in (corpus.parent / "stores").iterdir() if path.is_dir()]

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from nearer.training.prefetch import AHEAD, Prefetcher
+from patience import HANG
 
 
 @pytest.fixture(autouse=True)
@@ -30,7 +31,7 @@ def soon(call: Callable[[], Any]) -> Any:
             outcome.put((None, error))
 
     threading.Thread(target=work, daemon=True).start()
-    value, error = outcome.get(timeout=10)
+    value, error = outcome.get(timeout=HANG)
     if error is not None:
         raise error
     return value
@@ -53,7 +54,7 @@ def test_items_are_made_before_they_are_asked_for_and_in_another_thread() -> Non
         return number
 
     items = Prefetcher(make, 0, 1)
-    assert made.wait(timeout=10)
+    assert made.wait(timeout=HANG)
     soon(items.close)
     assert makers == ["prefetch"]
 
@@ -96,7 +97,7 @@ def test_closing_ends_a_thread_that_waits_for_room() -> None:
         return number
 
     items = Prefetcher(make, 0, 10**9)
-    assert full.wait(timeout=10)
+    assert full.wait(timeout=HANG)
     soon(items.close)
 
 
@@ -110,7 +111,7 @@ def test_closing_ends_a_thread_whose_error_waits_for_room() -> None:
         return number
 
     items = Prefetcher(make, 0, 10**9)
-    assert failed.wait(timeout=10)
+    assert failed.wait(timeout=HANG)
     soon(items.close)
 
 

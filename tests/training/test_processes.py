@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from nearer.training import train
+from patience import HANG
 
 DRIVER = """
 import sys
@@ -37,7 +38,7 @@ def in_processes(count: int, *arguments: str) -> None:
         for rank in range(count)
     ]
     for process in processes:
-        _, errors = process.communicate(timeout=240)
+        _, errors = process.communicate(timeout=HANG)
         assert process.returncode == 0, errors
 
 

@@ -26,6 +26,7 @@ from nearer.training import resume, train
 from nearer.training.loop import Interrupted
 from nearer.training.recipes import load_recipe
 from nearer.training.trainer import Trainer
+from patience import HANG
 
 WORDS = ["the", "quick", "brown", "fox", "jumps", "over", "a", "lazy", "dog", "and", "rain", "comes", "until", "lunch"]
 SIZE = 6
@@ -179,7 +180,7 @@ def in_processes(count: int, *arguments: str) -> list[tuple[int, str]]:
         )
         for rank in range(count)
     ]
-    return [(process.returncode, errors) for process in processes for _, errors in [process.communicate(timeout=240)]]
+    return [(process.returncode, errors) for process in processes for _, errors in [process.communicate(timeout=HANG)]]
 
 
 def test_two_processes_share_the_lists_of_a_step_and_equal_one(

@@ -36,14 +36,16 @@ def tsne(points: Tensor, *, rounds: int = ROUNDS, go_on: Callable[[], None] = la
     """Places (points, 2) of unit vectors (points, dimension). go_on: called before each round, to end it by raising."""
     near = joint_neighbours(points)
     exaggerated = near * EXAGGERATION
-    places = plane(points)[0]
+    copies = _first_copies(points)
+    places = plane(points)[0][copies]
     places = places * (1e-4 / places[:, 0].std().clamp(min=1e-12))
     step = max(len(points) / EXAGGERATION / 4, 50.0)
     velocity, gains = torch.zeros_like(places), torch.ones_like(places)
     for number in range(rounds):
         go_on()
         early = number < EXAGGERATED_ROUNDS
-        slope = gradient(places, exaggerated if early else near)
+        # copies repel each other: the last digit of a matrix product, which differs from row to row, would part them
+        slope = gradient(places, exaggerated if early else near)[copies]
         # a step grows while it goes one way and shrinks where it swings (delta-bar-delta)
         swings = velocity * slope > 0
         gains = torch.where(swings, gains * 0.8, gains + 0.2).clamp(min=0.01)
@@ -51,6 +53,13 @@ def tsne(points: Tensor, *, rounds: int = ROUNDS, go_on: Callable[[], None] = la
         places = places + velocity
         places = places - places.mean(dim=0)
     return places
+
+
+def _first_copies(points: Tensor) -> Tensor:
+    """For each point the number of the first one that is equal to it."""
+    distinct, group = torch.unique(points, dim=0, return_inverse=True)
+    numbers = torch.arange(len(points))
+    return torch.full((len(distinct),), len(points)).scatter_reduce(0, group, numbers, "amin")[group]
 
 
 def gradient(places: Tensor, near: Tensor) -> Tensor:

@@ -32,6 +32,10 @@ PURPOSES = {
     "docs": "make docs",
 }
 COLLECTIONS = ("all", "dev")
+# extras that pip cannot simply bring to Linux on arm64, and why
+NOT_READY_MADE = {
+    "mteb": "pytrec-eval has no package made for this machine (Linux, arm64): pip needs a C compiler and GitHub for it"
+}
 PYTHON = "Python"
 
 
@@ -74,9 +78,14 @@ def extras() -> Iterator[Finding]:
             shown = ", ".join(f"{requirement.name} {version(requirement.name)}" for requirement in wanted)
             yield Finding(name, State.good, f"{purpose}: {shown}")
         elif all(fault.endswith("not installed") for fault in faults):
-            yield Finding(name, State.absent, f"{purpose}: {line}")
+            why = f" ({NOT_READY_MADE[extra]})" if extra in NOT_READY_MADE and _is_linux_on_arm() else ""
+            yield Finding(name, State.absent, f"{purpose}: {line}{why}")
         else:
             yield Finding(name, State.doubtful, f"{purpose}: {'; '.join(faults)}", line)
+
+
+def _is_linux_on_arm() -> bool:
+    return platform.system() == "Linux" and platform.machine() in ("aarch64", "arm64")
 
 
 def _extras() -> list[str]:

@@ -28,10 +28,10 @@ def torch_build() -> Iterator[Finding]:
 
 
 def processor() -> Iterator[Finding]:
-    flags = _cpu_fact("flags").split()
+    flags = (_cpu_fact("flags") or _cpu_fact("Features")).split()  # x86-64, or arm64
     model = _cpu_fact("model name") or platform.processor() or platform.machine()
-    fast = [shown for flag, shown in (("avx512_bf16", "AVX512"), ("amx_bf16", "AMX")) if flag in flags]
-    bf16 = f"bf16 by {' and '.join(fast)}" if fast else "no bf16 of its own"
+    fast = [shown for flag, shown in (("avx512_bf16", "AVX512"), ("amx_bf16", "AMX"), ("bf16", "Arm")) if flag in flags]
+    bf16 = f"bf16 by {' and '.join(fast)}" if fast else "no bf16 of its own: train in float32"
     yield Finding("CPU", State.good, f"{model}, {usable_cores()} cores usable, {bf16}")
 
 

@@ -1,11 +1,15 @@
 """An encoder's backbone in lower precision: bfloat16, or int8 on the CPU.
 
 Only the backbone is lowered; pooling, head and projections stay in float32, and so do the vectors.
+
+A processor without bfloat16 products (an older arm64 or x86-64) gets weights rounded to bfloat16, and float32
+arithmetic: torch would compute such products number by number there, hundreds of times slower (docs/performance.md).
 """
 
 from __future__ import annotations
 
 import copy
+import platform
 import warnings
 from types import SimpleNamespace
 from typing import Any
@@ -73,18 +77,19 @@ def _refreshed(old: nn.Module | None, backbone: nn.Module, precision: str) -> nn
     # during training: the copy's memory again, a hundredth of the time
     with torch.inference_mode():
         for lowered, weight in zip(old.parameters(), weights, strict=True):
-            lowered.copy_(weight)
+            lowered.copy_(weight.to(torch.bfloat16))
     return old
 
 
 class _InBfloat16(nn.Module):
-    """A backbone with bfloat16 weights whose states come out in float32."""
+    """A backbone with weights of bfloat16's digits whose states come out in float32."""
 
     def __init__(self, backbone: nn.Module) -> None:
         super().__init__()
         # not the buffers: rotary frequencies need their digits
         for weight in backbone.parameters():
-            weight.data = weight.data.to(torch.bfloat16)
+            kept_in = torch.bfloat16 if has_bfloat16_products(weight.device) else torch.float32
+            weight.data = weight.data.to(torch.bfloat16).to(kept_in)
         self.backbone = backbone
 
     def forward(self, **inputs: Any) -> SimpleNamespace:
@@ -94,6 +99,16 @@ class _InBfloat16(nn.Module):
             last_hidden_state=states.last_hidden_state.float(),
             hidden_states=None if layers is None else [layer.float() for layer in layers],
         )
+
+
+def has_bfloat16_products(device: torch.device) -> bool:
+    """Whether products of bfloat16 matrices are computed by instructions of the device; else torch takes its time."""
+    if device.type != "cpu":
+        return True
+    try:
+        return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+    except AttributeError:  # a torch that does not say
+        return True
 
 
 class _Int8Linear(nn.Module):
@@ -110,7 +125,7 @@ class _Int8Linear(nn.Module):
             rows = torch.quantize_per_channel(weight, scales, torch.zeros(len(scales)).long(), 0, torch.qint8)
         bias = None if linear.bias is None else linear.bias.detach().float()
         self.packed = torch.ops.quantized.linear_prepack(rows, bias)
-        # without the instructions for it, sums of two 8-bit products overflow: 7 bits then
+        # without the instructions for it, these engines' sums of two 8-bit products overflow: 7 bits then
         self.seven_bits = torch.backends.quantized.engine in ("x86", "fbgemm") and not _has_vnni()
 
     def forward(self, inputs: Tensor) -> Tensor:
@@ -119,16 +134,34 @@ class _Int8Linear(nn.Module):
 
 
 def _in_int8(backbone: nn.Module) -> nn.Module:
-    engine = torch.backends.quantized.engine
+    before = torch.backends.quantized.engine
     try:
-        if _has_vnni() and "onednn" in torch.backends.quantized.supported_engines:
-            torch.backends.quantized.engine = "onednn"  # the fastest of them where it is exact
+        torch.backends.quantized.engine = _int8_engine()
         _replace_linears(backbone)
     except (AttributeError, RuntimeError) as error:
-        raise SettingError(f"precision: int8 is not to be had with torch {torch.__version__} here ({error}).") from None
+        raise SettingError(
+            f"precision: int8 is not to be had with torch {torch.__version__} on this processor ({error}); "
+            "use float32, or `nearer export onnx MODEL --out DIR --int8` and the model in DIR."
+        ) from None
     finally:
-        torch.backends.quantized.engine = engine
+        torch.backends.quantized.engine = before
     return backbone
+
+
+def _int8_engine() -> str:
+    """The fastest engine that is exact on this processor.
+
+    A torch built for arm64 lists x86 and fbgemm as well, and even has x86 for its default: both fail there.
+    """
+    there = torch.backends.quantized.supported_engines
+    if platform.machine().lower() in ("x86_64", "amd64"):
+        order = ("onednn", "x86", "fbgemm") if _has_vnni() else ("x86", "fbgemm", "onednn")
+    else:
+        order = ("qnnpack", "onednn")
+    for engine in order:
+        if engine in there:
+            return engine
+    raise RuntimeError("no int8 engine for it")
 
 
 def _replace_linears(module: nn.Module) -> None:

@@ -6,7 +6,7 @@ import csv
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -18,6 +18,7 @@ from nearer.serve.app import create_app
 from nearer.serve.limits import Limits
 from nearer.serve.served import Encoded, ServedModel
 from nearer.serve.server import new_server, open_port
+from patience import HANG, PAGE
 
 HOSTILE = """<img src=x onerror="window.harmed = 1"><script>window.harmed = 1</script> & "soup" </li>"""
 # said by the browser itself of every answer that is not a success
@@ -39,27 +40,34 @@ class Held(ServedModel):
         self.gate = threading.Event()
 
     def encode(self, texts: Sequence[str]) -> Encoded:
-        assert self.gate.wait(20)
+        assert self.gate.wait(HANG)
         return super().encode(texts)
 
 
 @contextmanager
 def serving(
-    model: ServedModel, *, port: int = 0, limits: dict[str, Any] | None = None, **options: Any
+    model: ServedModel,
+    *,
+    port: int = 0,
+    limits: dict[str, Any] | None = None,
+    busy_after: float | None = None,
+    **options: Any,
 ) -> Iterator[str]:
-    """The address of a service in a thread, which ends with the block."""
+    """The address of a service in a thread, which ends with the block. busy_after: seconds for an answer."""
     with open_port("127.0.0.1", port) as bound:
         app = create_app(model, limits=Limits(**(limits or {})), hosts={"127.0.0.1"}, **options)
+        if busy_after is not None:
+            app.state.service.limits = replace(app.state.service.limits, timeout=busy_after)
         started = threading.Event()
         server = new_server(app, bound, tell=lambda message: started.set())
         thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
         thread.start()
         try:
-            assert started.wait(30)
+            assert started.wait(HANG)
             yield f"http://127.0.0.1:{bound.getsockname()[1]}"
         finally:
             server.should_exit = True
-            thread.join(30)
+            thread.join(HANG)
     assert not thread.is_alive()
 
 
@@ -96,7 +104,7 @@ def visiting(
 ) -> Iterator[Visit]:
     width, height = SIZES[size]
     context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme, **options)
-    context.set_default_timeout(15_000)
+    context.set_default_timeout(PAGE)
     visit = Visit(context.new_page(), address)
     visit.page.on("console", lambda message: visit.wrong.append(f"{message.type}: {message.text}"))
     visit.page.on("pageerror", lambda error: visit.wrong.append(str(error)))
