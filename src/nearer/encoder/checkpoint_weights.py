@@ -33,7 +33,8 @@ def check_weights(folder: Path, model: nn.Module, info: Mapping[str, Any], *, po
     prefix = f"{getattr(model, 'base_model_prefix', '')}."
     inside = _names_of_parts(model)
     found_prefix = prefix != "." and _is_prefixed(folder, prefix)
-    unexpected, heads = [], []
+    unexpected: list[str] = []
+    heads: list[str] = []
     for key in sorted(info["unexpected_keys"]):
         name = key.removeprefix(prefix) if found_prefix else key
         part = name.split(".")[0]
