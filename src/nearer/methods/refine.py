@@ -66,7 +66,9 @@ class Refinement(Method):
         remarks = []
         if not self.settings.teachers:
             # loaded for itself: the encoder at hand is going to change
-            itself = TeacherSettings.model_validate({"model": encoder.name, "pooling": encoder.settings.pooling})
+            pooling = encoder.settings.pooling
+            # if its weights are pickled, that was allowed when the encoder was loaded
+            itself = TeacherSettings.model_validate({"model": encoder.name, "pooling": pooling, "allow_pickle": True})
             self.judges = Teachers([itself], None)
             remarks.append("no judge named (--teacher MODEL): the model as it is before training judges the lists")
         self.judges.prepare(ListedSentences(reading), encoder.device, progress=progress)
