@@ -120,6 +120,18 @@ class TestLoading:
         assert recipe.training.allow_pickle
         assert [teacher.allow_pickle for teacher in recipe.method.teachers] == [True, False]
 
+    def test_a_model_that_judges_itself_is_asked_for_as_it_was_loaded(self, pickled: Path, tmp_path: Path) -> None:
+        from nearer.methods.refine import Refinement, RefinementSettings
+        from nearer.text import read_ranking_lists
+
+        lists = tmp_path / "lists.jsonl"
+        lists.write_text(json.dumps(["a man", "rain", "lunch", "the lazy dog"]) + "\n")
+        encoder = Encoder.load(pickled, pooling="mean", allow_pickle=True, device="cpu")
+        method = Refinement(RefinementSettings())
+        method.prepare(encoder, read_ranking_lists(lists))
+        [judge] = method.describe()["teachers"]
+        assert (judge["model"], judge["allow_pickle"]) == (str(pickled), True)
+
 
 class TestConvert:
     def test_the_folder_is_the_same_with_safetensors(self, pickled: Path, tmp_path: Path, tiny_model: Tiny) -> None:

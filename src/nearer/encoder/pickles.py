@@ -90,6 +90,11 @@ def converted_copy(folder: Path) -> Path:
     return out
 
 
+def is_converted(folder: Path) -> bool:
+    """Whether this is a copy that `converted_copy` made."""
+    return folder.parent == cache_folder("converted")
+
+
 def _files(folder: Path) -> list[Path]:
     """All files of a model, without what version control and downloads keep beside them."""
     paths = (path for path in folder.rglob("*") if path.is_file())
