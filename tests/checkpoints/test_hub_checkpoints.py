@@ -17,7 +17,7 @@ from torch import Tensor
 from zoo_checks import SENTENCES, loaded
 
 from nearer.encoder import Encoder
-from nearer.errors import ModelError, ModelRemark
+from nearer.errors import ModelError, ModelWarning
 
 Change = Callable[[dict[str, Tensor]], dict[str, Tensor]]
 
@@ -58,7 +58,7 @@ def without(name: str) -> Change:
 def quietly(name: str, folder: Path) -> np.ndarray:
     """The vectors, of a checkpoint of which there is nothing to remark."""
     with warnings.catch_warnings():
-        warnings.simplefilter("error", ModelRemark)
+        warnings.simplefilter("error", ModelWarning)
         return loaded(name, folder).encode(SENTENCES)
 
 
@@ -103,7 +103,7 @@ class TestNames:
     def test_heads_of_any_name_are_left_out(
         self, changed: Callable[..., Path], checkpoints: Path, name: str, heads: dict[str, tuple[int, ...]]
     ) -> None:
-        with pytest.warns(ModelRemark) if name != "albert" else warnings.catch_warnings():
+        with pytest.warns(ModelWarning) if name != "albert" else warnings.catch_warnings():
             vectors = loaded(name, changed(name, with_weights(**heads))).encode(SENTENCES)
         np.testing.assert_array_equal(vectors, quietly(name, zoo.make(name, zoo.HUB, checkpoints)))
 
@@ -145,7 +145,7 @@ class TestTrainersHeads:
         folder = changed("bert", with_weights(mlp__dense__weight=(32, 32), mlp__dense__bias=(32,)))
         plain = Encoder.load(folder, pooling="cls_before_head", device="cpu").encode(SENTENCES)
         with warnings.catch_warnings():
-            warnings.simplefilter("error", ModelRemark)
+            warnings.simplefilter("error", ModelWarning)
             encoder = Encoder.load(folder, pooling="cls", pooler_as_head=True, device="cpu")
         weights = load_file(folder / "model.safetensors")
         expected = np.tanh(plain @ weights["mlp.dense.weight"].numpy().T + weights["mlp.dense.bias"].numpy())
@@ -153,7 +153,7 @@ class TestTrainersHeads:
 
     def test_left_out_it_is_remarked_on_with_the_option_that_takes_it(self, changed: Callable[..., Path]) -> None:
         folder = changed("bert", with_weights(mlp__dense__weight=(32, 32), mlp__dense__bias=(32,)))
-        with pytest.warns(ModelRemark, match=r"left out: mlp \(2\); --pooler-as-head takes mlp\.dense as the head"):
+        with pytest.warns(ModelWarning, match=r"left out: mlp \(2\); --pooler-as-head takes mlp\.dense as the head"):
             loaded("bert", folder)
 
     def test_other_networks_beside_the_encoder_are_remarked_on(
@@ -164,7 +164,7 @@ class TestTrainersHeads:
             discriminator__bert__encoder__layer__0__output__dense__weight=(4, 4),
             generator__embeddings__word_embeddings__weight=(5, 4),
         )
-        with pytest.warns(ModelRemark, match=r"left out: discriminator \(1\), generator \(1\), mlp \(1\)"):
+        with pytest.warns(ModelWarning, match=r"left out: discriminator \(1\), generator \(1\), mlp \(1\)"):
             vectors = loaded("bert", changed("bert", more)).encode(SENTENCES)
         np.testing.assert_array_equal(vectors, quietly("bert", zoo.make("bert", zoo.HUB, checkpoints)))
 
@@ -180,7 +180,7 @@ class TestTrainersHeads:
         with pytest.raises(SystemExit) as ended:
             main()
         assert ended.value.code == 0
-        assert capfd.readouterr().err == f"remark: {folder}: weights beside the encoder are left out: mlp (1).\n"
+        assert capfd.readouterr().err == f"note: {folder}: weights beside the encoder are left out: mlp (1).\n"
 
 
 class TestTokenizers:
@@ -193,7 +193,7 @@ class TestTokenizers:
     def test_one_that_changes_by_saving_is_told_and_the_saved_one_is_used(
         self, checkpoints: Path, tmp_path: Path
     ) -> None:
-        with pytest.warns(ModelRemark, match="transformers saves its tokenizer as one that gives other tokens"):
+        with pytest.warns(ModelWarning, match="transformers saves its tokenizer as one that gives other tokens"):
             encoder = loaded("rembert", zoo.make("rembert", zoo.HUB, checkpoints))
         encoder.save(tmp_path / "saved")
         again = Encoder.load(tmp_path / "saved", device="cpu")

@@ -7,6 +7,8 @@ import io
 import os
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -30,7 +32,7 @@ from nearer.cli import (
     sweep,
     train,
 )
-from nearer.errors import ModelRemark, NearerError
+from nearer.errors import ModelWarning, NearerError
 
 # What Typer raises for wrong usage: by its own copy of click in some versions, by click itself in others
 UsageError: Any = typer.BadParameter.__base__
@@ -50,7 +52,8 @@ class Commands(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         try:
-            result = super().invoke(ctx)
+            with _remarks_in_one_line():
+                result = super().invoke(ctx)
             sys.stdout.flush()  # what fails only when it is written out fails here, not when Python ends
             return result
         except NearerError as error:
@@ -99,6 +102,7 @@ app.command()(ranking.rank_encoder)
 app.command()(baselines.whiten)
 app.command()(baselines.static_words)
 app.command()(serve.serve)
+app.command()(export.convert)
 app.add_typer(construct.app, name="construct")
 app.add_typer(search.app, name="search")
 app.add_typer(data.app, name="data")
@@ -125,20 +129,7 @@ def main() -> None:
     """Exit codes: 0 done, 1 a mistake or misfortune that is explained in one line, 2 wrong usage, 130 interrupted."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a sentence may hold what the terminal cannot show
-    with warnings.catch_warnings():  # which puts back what is replaced here
-        warnings.showwarning = _show_warning
-        app()
-
-
-def _show_warning(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
-    """What there is to say of a model in one line; other libraries' warnings as they are."""
-    if issubclass(category, ModelRemark):
-        print(f"remark: {message}", file=sys.stderr)
-    else:
-        _python_shows(message, category, *place, **more)
-
-
-_python_shows = warnings.showwarning
+    app()
 
 
 def _command(context: Any) -> str:
@@ -155,6 +146,24 @@ def _may_be_a_sentence(error: Any) -> bool:
     if hasattr(error, "option_name"):
         return not getattr(error, "possibilities", None)
     return any(len(option) == 2 for option in getattr(getattr(error, "param", None), "opts", ()))
+
+
+@contextmanager
+def _remarks_in_one_line() -> Iterator[None]:
+    """What we remark on a model, without the place in our code that Python adds."""
+    others = warnings.showwarning
+
+    def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+        if issubclass(category, ModelWarning):
+            print(f"note: {message}", file=sys.stderr)
+        else:
+            others(message, category, *place, **more)
+
+    warnings.showwarning = show
+    try:
+        yield
+    finally:
+        warnings.showwarning = others
 
 
 def _fail(message: str, code: int) -> NoReturn:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import logging
-import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,8 +13,9 @@ import torch
 from torch import nn
 
 from nearer.encoder.checkpoint_weights import TRAINED_HEAD, check_weights, read_tensors, remark_on_heads
+from nearer.encoder.pickles import PICKLE_MEND
 from nearer.encoder.projection import Dense
-from nearer.errors import ModelError, ModelRemark, first_line
+from nearer.errors import ModelError, first_line, tell
 
 # Where configurations of different families keep their dropout rates. Llama, Qwen, Gemma, Mistral and EuroBERT have
 # that of attention alone, which is enough to make two passes of a sentence differ.
@@ -82,7 +82,7 @@ def load_backbone(
     heads = check_weights(folder, model, info, pooler=pooler)
     remark = remark_on_heads(folder, config, heads)
     if remark is not None and not (pooler and any(key.startswith(TRAINED_HEAD) for key in heads)):
-        warnings.warn(remark, ModelRemark, stacklevel=2)
+        tell(remark)
     module: nn.Module = model
     return module
 
@@ -169,10 +169,7 @@ def _check_files(folder: Path) -> None:
     if not any(folder.glob("*.safetensors")):
         pickled = next((path.name for path in folder.glob("*.bin")), None)
         if pickled:
-            raise ModelError(
-                f"{folder}: its weights are pickled ({pickled}), which can run code when loaded; "
-                "convert them to safetensors first (transformers: load and save_pretrained)."
-            )
+            raise ModelError(f"{folder}: has {pickled} and no safetensors, {PICKLE_MEND}.")
         raise ModelError(f"{folder}: has no weights (model.safetensors).")
 
 

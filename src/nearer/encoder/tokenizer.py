@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-import warnings
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from nearer.encoder.backbone import quiet
-from nearer.errors import ModelError, ModelRemark, first_line
+from nearer.errors import ModelError, first_line, tell
 
 # Files that a tokenizer can be made of, besides those that its own class names.
 TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "tokenizer.model")
@@ -49,11 +48,7 @@ def _as_it_will_be_saved(folder: Path, tokenizer: Any) -> Any:
         again = AutoTokenizer.from_pretrained(saved)
     if again(SAMPLE)["input_ids"] == tokenizer(SAMPLE)["input_ids"]:
         return tokenizer
-    warnings.warn(
-        f"{folder}: transformers saves its tokenizer as one that gives other tokens; that one is used.",
-        ModelRemark,
-        stacklevel=2,
-    )
+    tell(f"{folder}: transformers saves its tokenizer as one that gives other tokens; that one is used.")
     return again
 
 

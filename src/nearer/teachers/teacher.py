@@ -34,6 +34,7 @@ class TeacherSettings(BaseModel):
     )
     text_normalisation: str | None = None
     pooler_as_head: bool = False
+    allow_pickle: bool = Field(False, description="read pickled weights (.bin); nothing in them is run")
 
     @field_validator("pooling")
     @classmethod

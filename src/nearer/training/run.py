@@ -17,7 +17,7 @@ import yaml
 
 from nearer import distributed
 from nearer.encoder import Encoder
-from nearer.errors import InputError, PoolingError, SettingError, TrainingError
+from nearer.errors import InputError, ModelError, PoolingError, SettingError, TrainingError
 from nearer.evaluation import Results, evaluate, load_tasks
 from nearer.evaluation.tasks import needs_data
 from nearer.methods import METHODS, Method
@@ -205,18 +205,22 @@ def _encoder(
 
 def _loaded(settings: TrainingSettings, device: torch.device) -> Encoder:
     try:
-        return Encoder.load(
+        encoder = Encoder.load(
             settings.model,
             pooling=settings.pooling,
             pooler_as_head=settings.pooler_as_head,
             device=device,
             dropout=settings.dropout,
+            allow_pickle=settings.allow_pickle,
         )
     except PoolingError:
         raise PoolingError(
             f"{settings.model}: a plain checkpoint, which does not say how its vectors are pooled; name the pooling "
             "(--set pooling=cls, or mean, first_last_mean …), or give a trained model (--model)."
         ) from None
+    if encoder.is_static:
+        raise ModelError(f"{settings.model}: has static embeddings, which are not trained here; it can be a teacher.")
+    return encoder
 
 
 def _reading(recipe: Recipe, facts: dict[str, Any]) -> Reading[Any]:
