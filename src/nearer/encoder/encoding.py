@@ -20,6 +20,7 @@ from torch import Tensor
 
 from nearer.encoder.ahead import one_ahead
 from nearer.encoder.batching import Tokenised, check_batches, cut, longest_first
+from nearer.encoder.pooling import attended
 from nearer.encoder.precision import check_precision
 from nearer.errors import InputError, SettingError
 from nearer.progress import Advance, progress_bar
@@ -115,7 +116,7 @@ class BulkEncoding:
         device, padding = self.encoder.device, self.encoder.padding_id
         model = self.encoder.at_precision(self.precision)
         order = longest_first(tokenised.lengths)
-        widths = tokenised.lengths[order] + self.encoder.trailing_padding
+        widths = np.maximum(tokenised.lengths[order], 1) + self.encoder.trailing_padding
         ids, places = _moved(tokenised.ids, device), _moved(order, device)
         starts, lengths = _moved(tokenised.starts[order], device), _moved(tokenised.lengths[order], device)
         vectors = torch.empty(len(tokenised), self.encoder.dimension, dtype=torch.float32, device=device)
@@ -141,7 +142,7 @@ class BulkEncoding:
         if prompt_length:
             pooled_mask = mask.clone()
             pooled_mask[:, :prompt_length] = 0
-        vectors = model(ids, mask, pooled_mask).float()
+        vectors = model(ids, attended(mask), pooled_mask).float()
         return torch.nn.functional.normalize(vectors, dim=-1) if self.normalize else vectors
 
     def _use_less_memory(self, rows: int, width: int) -> None:
@@ -195,7 +196,9 @@ def _padded(ids: Tensor, starts: Tensor, lengths: Tensor, width: int, padding: i
     """Token ids and their mask (batch, width) from the tokens of all sentences, without a word to the host."""
     columns = torch.arange(width, device=ids.device)
     mask = columns < lengths[:, None]  # (batch, width)
-    inside = (starts[:, None] + columns).clamp_(max=max(0, len(ids) - 1))
+    if not len(ids):  # sentences without tokens, all of them
+        return torch.full_like(mask, padding, dtype=torch.long), mask.long()
+    inside = (starts[:, None] + columns).clamp_(max=len(ids) - 1)
     return ids[inside].long().masked_fill_(~mask, padding), mask.long()
 
 
@@ -229,4 +232,4 @@ def _prompt_length(encoder: Encoder, prompt: str) -> int:
     if not prompt or encoder.settings.pool_prompt:
         return 0
     ids = tokenise(encoder.tokenizer, [prompt], encoder.settings.max_length)[0]
-    return len(ids) - (ids[-1] in encoder.tokenizer.all_special_ids)
+    return len(ids) - (ids[-1:] != [] and ids[-1] in encoder.tokenizer.all_special_ids)

@@ -125,7 +125,7 @@ class OnnxEncoder(ByCosine):
 
     def _run(self, tokens: Tokenised, places: NDArray[np.int64]) -> Vectors:
         lengths, starts = tokens.lengths[places], tokens.starts[places]
-        columns = np.arange(lengths.max())
+        columns = np.arange(max(1, lengths.max()))
         mask = columns < lengths[:, None]  # (batch, length)
         ids = np.full(mask.shape, self.padding_id, dtype=np.int64)
         ids[mask] = tokens.ids[(starts[:, None] + columns)[mask]]

@@ -11,6 +11,10 @@
 | `max`, `mean_sqrt_length`, `weighted_mean`, `last_token` | as sentence-transformers has them |
 
 Names joined by `+` give the vectors side by side: `cls+mean`.
+
+A sentence without a token that counts (an empty one where the tokenizer adds no special tokens, or nothing but a prompt
+that is left out) has zeros, as in sentence-transformers; also with `max`, where that gives minus infinity. Its first
+token is what stands at the first place: the prompt's, or the padding that stands in for no tokens at all.
 """
 
 from __future__ import annotations
@@ -64,9 +68,11 @@ def _pool_one(name: str, last: Tensor, layers: Sequence[Tensor] | None, mask: Te
     if name in FIRST_TOKEN:
         return _token_at(last, mask.int().argmax(dim=1))
     if name == "last_token":
-        return _token_at(last, mask.shape[1] - 1 - mask.flip(1).int().argmax(dim=1))
+        found = _token_at(last, mask.shape[1] - 1 - mask.flip(1).int().argmax(dim=1))
+        return _zero_where_empty(found, mask)
     if name == "max":
-        return last.masked_fill(mask.unsqueeze(-1) == 0, float("-inf")).amax(dim=1)
+        found = last.masked_fill(mask.unsqueeze(-1) == 0, float("-inf")).amax(dim=1)
+        return _zero_where_empty(found, mask)
     if name in LAYER_PAIRS:
         assert layers is not None
         first, second = LAYER_PAIRS[name]
@@ -81,6 +87,17 @@ def _pool_one(name: str, last: Tensor, layers: Sequence[Tensor] | None, mask: Te
 def _token_at(states: Tensor, position: Tensor) -> Tensor:
     rows = torch.arange(states.shape[0], device=states.device)  # not len(), which tracing would fix
     return states[rows, position]
+
+
+def _zero_where_empty(vectors: Tensor, mask: Tensor) -> Tensor:
+    return vectors.masked_fill(mask.sum(dim=1, keepdim=True) == 0, 0)
+
+
+def attended(mask: Tensor) -> Tensor:
+    """The mask (batch, tokens) that attention needs: a row without tokens looks at the padding at its first place,
+    since what attention makes of nothing at all differs from model to model and with the width of the batch."""
+    first = mask[:, :1] | (mask.sum(dim=1, keepdim=True) == 0).to(mask.dtype)
+    return torch.cat([first, mask[:, 1:]], dim=1)
 
 
 def _weighted_mean(states: Tensor, weights: Tensor) -> Tensor:

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from nearer.encoder import Encoder
 from nearer.encoder.encoding import at_inference
-from nearer.encoder.pooling import needs_hidden_states, pool
+from nearer.encoder.pooling import attended, needs_hidden_states, pool
 from nearer.errors import ModelError, SettingError, first_line
 from nearer.extras import require
 
@@ -52,7 +52,8 @@ class SentenceGraph(nn.Module):
         types = {} if token_type_ids is None else {"token_type_ids": self._followed(token_type_ids)}
         pooling = encoder.settings.pooling
         layered = needs_hidden_states(pooling)
-        states = encoder.backbone(input_ids=ids, attention_mask=mask, output_hidden_states=layered, **types)
+        seen = attended(mask)
+        states = encoder.backbone(input_ids=ids, attention_mask=seen, output_hidden_states=layered, **types)
         pooled = mask if pooled_mask is None else self._followed(pooled_mask)
         vectors = pool(pooling, states.last_hidden_state, states.hidden_states if layered else None, pooled)
         vectors = encoder.project(vectors)
@@ -70,7 +71,7 @@ def graph_inputs(encoder: Encoder) -> list[str]:
     taken = inspect.signature(encoder.backbone.forward).parameters
     if "token_type_ids" in taken and "token_type_ids" in encoder.tokenizer.model_input_names:
         names.append("token_type_ids")
-    if encoder.settings.prompts and not encoder.settings.pool_prompt:
+    if any(encoder.settings.prompts.values()) and not encoder.settings.pool_prompt:
         names.append("pooled_mask")
     return names
 
