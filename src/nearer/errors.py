@@ -6,6 +6,8 @@ traceback. Anything else that surfaces is a defect of ours.
 
 from __future__ import annotations
 
+import warnings
+
 
 class NearerError(Exception):
     """Base of all errors that a user can mend."""
@@ -33,6 +35,15 @@ class TrainingError(NearerError, RuntimeError):
 
 class MissingExtraError(NearerError, ImportError):
     """An optional package is needed and not installed."""
+
+
+class ModelWarning(UserWarning):
+    """What a user should know of a model that can be used all the same."""
+
+
+def tell(message: str) -> None:
+    """Python shows a warning once for each text; the command line prints it in one line."""
+    warnings.warn(message, ModelWarning, stacklevel=5)  # who called Encoder.load
 
 
 def first_line(error: BaseException) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import tomllib
 from collections.abc import Callable, Iterable
@@ -205,6 +206,19 @@ class TestModelFolders:
         assert found[1].found.startswith(f"{models / 'unreadable'}: its configuration cannot be read")
         assert found[2].found == f"{models}: fine"
         assert found[3].found == f"{tmp_path / 'nowhere'}: no such folder"
+
+    def test_static_and_pickled_ones(self, encoder: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        static, pickled = tmp_path / "static", tmp_path / "pickled"
+        encoder.save(static)
+        modules = [{"idx": 0, "name": "0", "path": ".", "type": "sentence_transformers.models.StaticEmbedding"}]
+        (static / "modules.json").write_text(json.dumps(modules), encoding="utf-8")
+        (static / "config.json").unlink()
+        encoder.save(pickled)
+        (pickled / "model.safetensors").rename(pickled / "pytorch_model.bin")
+        monkeypatch.setenv("NEARER_MODELS", str(tmp_path))
+        fault, fine = model_folders.model_folders()
+        assert fault.found == f"{pickled}: its weights are pickled: `nearer convert` makes safetensors of them"
+        assert fine.found == f"{tmp_path}: static"
 
 
 class TestDataFolder:

@@ -207,7 +207,7 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("file", "change", "message"),
         [
-            ("modules.json", lambda m: m[1:], "a Transformer is needed"),
+            ("modules.json", lambda m: m[1:], "a Transformer or a StaticEmbedding is needed"),
             ("modules.json", lambda m: m[:1], "no Pooling"),
             ("modules.json", lambda m: [*m, {**m[1], "type": "a.b.CNN"}], "module CNN"),
             ("1_Pooling/config.json", lambda c: {"pooling_mode": "median"}, "'median' is not known"),

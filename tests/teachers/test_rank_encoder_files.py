@@ -100,9 +100,9 @@ class TestLoadModel:
     def test_the_options_decide_where_a_hub_model_is(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         asked = []
 
-        def found(name: str, revision: str | None, remote_code: bool) -> Path:
+        def found(name: str, revision: str | None, remote_code: bool) -> tuple[Path, str]:
             asked.append((name, revision, remote_code))
-            return folder
+            return folder, name
 
         monkeypatch.setattr("nearer.encoder.sources._fetched", found)
         model = load_model("some/model", device="cpu", revision="v2", trust_remote_code=True)

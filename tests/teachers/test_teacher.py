@@ -51,6 +51,7 @@ class TestNaming:
             "max_length": 64,
             "text_normalisation": None,
             "pooler_as_head": True,
+            "allow_pickle": False,
         }
 
     def test_none(self) -> None:

@@ -11,11 +11,11 @@ from nearer.baselines.static_words import FACTS_FILE, StaticWords
 from nearer.encoder import Encoder
 from nearer.encoder.onnx_encoder import FACTS_FILE as ONNX_FACTS_FILE
 from nearer.encoder.onnx_encoder import OnnxEncoder
-from nearer.encoder.sources import model_folder
 from nearer.errors import SettingError
 from nearer.teachers import RankEncoder, load_model
+from nearer.teachers.rank_encoder import chosen_folder
 
-HARMLESS = ("revision", "trust_remote_code")  # which say where a model is, not what
+HARMLESS = ("revision", "trust_remote_code", "allow_pickle")  # which say where a model is, not what
 
 
 def load_scorer(
@@ -26,8 +26,7 @@ def load_scorer(
     device: of encoders; the other kinds compute on the CPU. precision: what an encoder computes in; a graph and static
     words have one only.
     """
-    remote_code = bool(options.get("trust_remote_code", False))
-    folder = model_folder(name, revision=options.get("revision"), remote_code=remote_code)
+    folder = chosen_folder(name, options)
     given = [option for option, value in options.items() if value and option not in HARMLESS]
     if (folder / ONNX_FACTS_FILE).exists():
         exported = OnnxEncoder(folder)

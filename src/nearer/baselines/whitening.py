@@ -10,7 +10,7 @@ setting the sentences of SNLI and MNLI; any other text will do.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -90,18 +90,31 @@ class Whitening:
                 f"whitening: is of vectors with {len(self.mean)} dimensions, {encoder.name} gives {encoder.dimension}."
             )
         projections: Any = encoder.projections
+        layer = self.dense()
+        if encoder.full_dimension > encoder.dimension:  # of what is truncated the layer sees nothing
+            layer = _widened(layer, encoder.full_dimension)
         facts = {"text": text, "sentences": self.sentences, "dimension": self.dimension}
         whitened = Encoder(
             encoder.backbone,
             encoder.tokenizer,
-            encoder.settings,
+            replace(encoder.settings, truncate_dim=None),
             head=encoder.head if encoder.keeps_head else None,
-            projections=[*projections, self.dense()],
+            projections=[*projections, layer],
             provenance={**encoder.provenance, "whitening": facts},
             name=f"{encoder.name} (whitened)",
         )
         whitened.precision = encoder.precision
         return whitened.eval().to(encoder.device)
+
+
+def _widened(layer: Dense, size: int) -> Dense:
+    """The same map of vectors with further numbers behind, which are left out."""
+    wide = Dense(size, layer.size_out, activation="Identity")
+    with torch.no_grad():
+        wide.linear.weight.zero_()
+        wide.linear.weight[:, : layer.linear.in_features] = layer.linear.weight
+        wide.linear.bias.copy_(layer.linear.bias)
+    return wide.requires_grad_(False)
 
 
 def whiten(

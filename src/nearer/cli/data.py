@@ -64,13 +64,13 @@ def tokenize(
 ) -> None:
     """Tokenise a corpus into the token store, where training finds it again."""
     from nearer.encoder.backbone import load_tokenizer
-    from nearer.encoder.sources import model_folder
+    from nearer.encoder.sources import find_folder
     from nearer.text.token_store import open_store
 
     reading: Reading[object] = Reading(
         file, SHAPES[kind.value], ReadOptions(**options.read_options(columns, encoding, max_characters))
     )
-    store = open_store(reading, load_tokenizer(model_folder(model)), max_length=max_length, progress=True)
+    store = open_store(reading, load_tokenizer(find_folder(model)), max_length=max_length, progress=True)
     show_report(reading.report)
     mean = len(store.tokens) / store.sentences
     dropped = store.facts["report"]["dropped"]  # also where the store was built by an earlier run

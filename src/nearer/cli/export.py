@@ -1,4 +1,4 @@
-"""Commands that hand a model on: export onnx, export folder, export push."""
+"""Commands that hand a model on: export onnx, export folder, export push; and convert."""
 
 from __future__ import annotations
 
@@ -34,14 +34,16 @@ def onnx(
     max_length: options.MaxLength = None,
     text_normalisation: options.Normalisation = None,
     pooler_as_head: options.PoolerAsHead = False,
+    route: options.Route = None,
     trust_remote_code: options.RemoteCode = False,
+    allow_pickle: options.AllowPickle = False,
 ) -> None:
     """Write the whole encoder as one ONNX graph with its tokenizer, and compare it with the encoder."""
     from nearer.errors import SettingError
     from nearer.export import export_onnx, load_source
-    from nearer.export.whole_folder import check_free
     from nearer.extras import require
     from nearer.teachers import RankEncoder
+    from nearer.whole_folder import check_free
 
     for package in ("onnx", "onnxscript", "onnxruntime"):  # before anything is loaded
         require(package, "onnx", "ONNX export")
@@ -54,7 +56,9 @@ def onnx(
         max_length=max_length,
         text_normalisation=text_normalisation,
         pooler_as_head=pooler_as_head,
+        route=route,
         trust_remote_code=trust_remote_code,
+        allow_pickle=allow_pickle,
     )
     if isinstance(source.model, RankEncoder):
         say(
@@ -85,12 +89,14 @@ def folder(
     max_length: options.MaxLength = None,
     text_normalisation: options.Normalisation = None,
     pooler_as_head: options.PoolerAsHead = False,
+    route: options.Route = None,
     trust_remote_code: options.RemoteCode = False,
+    allow_pickle: options.AllowPickle = False,
 ) -> None:
     """Write a sentence-transformers folder with a filled-in model card."""
     from nearer.export import export_folder, load_source
     from nearer.export.card import Told
-    from nearer.export.whole_folder import check_free
+    from nearer.whole_folder import check_free
 
     check_free(out)
     languages = [code.strip() for code in (language or "").split(",") if code.strip()]
@@ -101,7 +107,9 @@ def folder(
         max_length=max_length,
         text_normalisation=text_normalisation,
         pooler_as_head=pooler_as_head,
+        route=route,
         trust_remote_code=trust_remote_code,
+        allow_pickle=allow_pickle,
     )
     export_folder(source, out, name=name, languages=languages, licence=license, scores=scores)
     print(f"{out}: a sentence-transformers folder; its card: {out / 'README.md'}")
@@ -132,6 +140,22 @@ def push(
         say("nothing was uploaded")
         raise typer.Exit(1)
     print(upload(prepared, private=private))
+
+
+def convert(
+    model: options.Model,
+    out: Out,
+) -> None:
+    """Write a model whose weights are pickled (pytorch_model.bin) again with safetensors. Nothing in them is run."""
+    from nearer.encoder.pickles import convert as write
+    from nearer.encoder.sources import pickled_source
+    from nearer.whole_folder import check_free
+
+    check_free(out)
+    made = write(pickled_source(model), out)
+    print(f"{out}: {made.tensors:,} weights in {', '.join(made.files)}")
+    if made.left_out:
+        say(f"left out, as no part of the model: {', '.join(made.left_out)}")
 
 
 def _agreed(question: str) -> bool:

@@ -48,6 +48,13 @@ PoolerAsHead = Annotated[
 ]
 Device = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 … Default: a GPU if there is one.")]
 RemoteCode = Annotated[bool, typer.Option("--trust-remote-code", help="Run code that comes with the model.")]
+AllowPickle = Annotated[
+    bool,
+    typer.Option(
+        "--allow-pickle", help="Read weights that are there as pytorch_model.bin only; nothing in them is run."
+    ),
+]
+Route = Annotated[str | None, typer.Option(help="Of a model with a Router: query, document … Default: the model's.")]
 BatchSize = Annotated[int | None, typer.Option(min=1, help="At most so many sentences at a time. Default: any number.")]
 BatchTokens = Annotated[
     int | None, typer.Option(min=1, help="Tokens, padding included, encoded at a time. Default: by the device.")

@@ -50,12 +50,20 @@ def _fault(folder: Path) -> str:
     """What keeps a model from being loaded, as far as its small files tell; empty if nothing does."""
     from transformers import AutoConfig
 
+    inner, kind = "", "Transformer"
     try:
-        modules = folder / "modules.json"
-        inner = json.loads(modules.read_text(encoding="utf-8"))[0]["path"] if modules.is_file() else ""
-        AutoConfig.from_pretrained(folder / inner, local_files_only=True)
+        if (folder / "modules.json").is_file():
+            first = json.loads((folder / "modules.json").read_text(encoding="utf-8"))[0]
+            inner, kind = first["path"], str(first["type"]).rpartition(".")[2]
+        if kind == "Router":  # whose routes have their own folders
+            json.loads((folder / inner / "router_config.json").read_text(encoding="utf-8"))
+            return ""
+        if kind != "StaticEmbedding":
+            AutoConfig.from_pretrained(folder / inner, local_files_only=True)
     except Exception as error:  # json and transformers complain in many ways
         return f"its configuration cannot be read ({first_line(error)})"
     if not any((folder / inner).glob("*.safetensors")):
+        if any((folder / inner).glob("pytorch_model*.bin")):
+            return "its weights are pickled: `nearer convert` makes safetensors of them"
         return "it has no weights (*.safetensors)"
     return ""

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from nearer.encoder.pickles import PICKLE_MEND
 from nearer.encoder.projection import Dense
 from nearer.errors import ModelError, first_line
 
@@ -188,10 +189,7 @@ def _check_files(folder: Path) -> None:
     if not any(folder.glob("*.safetensors")):
         pickled = next((path.name for path in folder.glob("*.bin")), None)
         if pickled:
-            raise ModelError(
-                f"{folder}: its weights are pickled ({pickled}), which can run code when loaded; "
-                "convert them to safetensors first (transformers: load and save_pretrained)."
-            )
+            raise ModelError(f"{folder}: has {pickled} and no safetensors, {PICKLE_MEND}.")
         raise ModelError(f"{folder}: has no weights (model.safetensors).")
 
 

@@ -13,12 +13,13 @@ from nearer.encoder.backbone import trailing_padding
 from nearer.encoder.batching import Tokenised
 from nearer.encoder.comparing import ByCosine, Vectors
 from nearer.encoder.encoding import BulkEncoding, at_inference, check_sentences
-from nearer.encoder.folder import load_parts, save_parts
+from nearer.encoder.folder import PADDING_TOKENS, load_parts, save_parts
 from nearer.encoder.pooling import needs_hidden_states, pool
 from nearer.encoder.precision import LoweredBackbones, check_precision
 from nearer.encoder.projection import Dense, Projection, new_head
 from nearer.encoder.settings import EncoderSettings
 from nearer.encoder.sources import model_folder
+from nearer.encoder.static import StaticBackbone
 from nearer.errors import SettingError
 
 
@@ -70,7 +71,9 @@ class Encoder(ByCosine, nn.Module):
         pooler_as_head: bool = False,
         device: str | torch.device | None = None,
         revision: str | None = None,
+        route: str | None = None,
         trust_remote_code: bool = False,
+        allow_pickle: bool = False,
         overrides: Mapping[str, Any] | None = None,
         dropout: float | None = None,
     ) -> Encoder:
@@ -79,8 +82,10 @@ class Encoder(ByCosine, nn.Module):
         pooling: needed for a plain checkpoint; for a model that has one, replaces it.
         pooler_as_head: take the checkpoint's own pooling layer as the head (published supervised SimCSE models).
         overrides: settings of the backbone's configuration, by its own names; dropout: all its dropout rates.
+        route: of a model with a Router (query, document …); None takes its default one.
+        allow_pickle: read weights that are there as pickles only (pytorch_model.bin); nothing in them is run.
         """
-        folder = model_folder(name, revision=revision, remote_code=trust_remote_code)
+        folder = model_folder(name, revision=revision, remote_code=trust_remote_code, allow_pickle=allow_pickle)
         parts = load_parts(
             folder,
             pooling=pooling,
@@ -90,6 +95,7 @@ class Encoder(ByCosine, nn.Module):
             trust_remote_code=trust_remote_code,
             overrides=overrides,
             dropout=dropout,
+            route=route,
         )
         encoder = cls(**parts, name=str(name), source=folder)
         encoder.eval()
@@ -116,12 +122,14 @@ class Encoder(ByCosine, nn.Module):
         return self.project(vectors)
 
     def project(self, vectors: Tensor) -> Tensor:
-        """What follows pooling: the head, unless it is for training only and this is not training; then projections."""
+        """What follows pooling: the head, unless it is for training only and this is not training; then projections,
+        and the numbers that are kept."""
         if self.head is not None and (self.training or self.keeps_head):
             vectors = self.head(vectors)
         for projection in self.projections:
             vectors = projection(vectors)
-        return vectors
+        kept = self.settings.truncate_dim
+        return vectors if kept is None else vectors[..., :kept]
 
     def states(self, ids: Tensor, mask: Tensor) -> Tensor:
         """The last layer's token states (batch, tokens, width), for losses on tokens."""
@@ -211,6 +219,11 @@ class Encoder(ByCosine, nn.Module):
         return self.settings.pooling != "cls_before_head"
 
     @property
+    def is_static(self) -> bool:
+        """Whether its tokens' vectors know nothing of their sentence (StaticEmbedding): there is no network."""
+        return isinstance(self.backbone, StaticBackbone)
+
+    @property
     def width(self) -> int:
         """Size of a token's state."""
         config: Any = self.backbone.config
@@ -219,8 +232,14 @@ class Encoder(ByCosine, nn.Module):
     @property
     def dimension(self) -> int:
         """Size of a sentence's vector."""
-        last = self.projections[-1] if len(self.projections) else self.head if self.keeps_head else None
-        return self._pooled_size if last is None else int(last.size_out)  # type: ignore[arg-type]
+        return min(self.full_dimension, self.settings.truncate_dim or self.full_dimension)
+
+    @property
+    def full_dimension(self) -> int:
+        """Its size before it is truncated."""
+        layers = [self.head if self.keeps_head else None, *self.projections]
+        sizes = [getattr(layer, "size_out", None) for layer in layers]  # UnitLength has none of its own
+        return next((int(size) for size in reversed(sizes) if size is not None), self._pooled_size)
 
     @property
     def _pooled_size(self) -> int:
@@ -228,10 +247,9 @@ class Encoder(ByCosine, nn.Module):
 
     @property
     def padding_id(self) -> int:
-        padding = self.tokenizer.pad_token_id
-        if padding is None:
-            padding = self.tokenizer.eos_token_id
-        return int(padding or 0)
+        """The padding token, or another special one where the tokenizer has none (Llama, Mistral, GPT-2)."""
+        named = (getattr(self.tokenizer, f"{name}_token_id", None) for name in PADDING_TOKENS)
+        return int(next((token for token in named if token is not None), 0))
 
     @property
     def trailing_padding(self) -> int:

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from nearer.encoder.encoder import Encoder
+from nearer.encoder.settings import EncoderSettings
 from nearer.text.tokenise import tokenizer_fingerprint
 
 
@@ -18,7 +19,7 @@ def encoder_fingerprint(encoder: Encoder) -> str:
     """A digest of the weights, the tokenizer and all settings that decide a sentence's vector at inference."""
     digest = hashlib.blake2b(digest_size=16)
     described = {
-        "settings": asdict(encoder.settings),
+        "settings": _deciding_settings(encoder.settings),
         "config": _deciding(encoder.backbone.config.to_dict()),  # type: ignore[operator,union-attr]
         "tokenizer": tokenizer_fingerprint(encoder.tokenizer),
         "projections": [_kind(layer) for layer in (encoder.head if encoder.keeps_head else None, *encoder.projections)],
@@ -37,6 +38,17 @@ def encoder_fingerprint(encoder: Encoder) -> str:
 def _kind(layer: nn.Module | None) -> str:
     """What the names and shapes of its weights do not say."""
     return f"{type(layer).__name__} {getattr(layer, 'activation_name', '')}"
+
+
+def _deciding_settings(settings: EncoderSettings) -> dict[str, Any]:
+    """Without what changes no vector: then a model keeps the fingerprint that stores and indexes know it by."""
+    described = asdict(settings)
+    described["prompts"] = {name: text for name, text in settings.prompts.items() if text}
+    if not settings.prompt(None):
+        described["default_prompt"] = None
+    if settings.truncate_dim is None:
+        del described["truncate_dim"]
+    return described
 
 
 def _deciding(config: dict[str, Any]) -> dict[str, Any]:

@@ -6,10 +6,15 @@ text normalisation, and where the model comes from. A folder without it is any s
 
 from __future__ import annotations
 
+import json
+import math
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from torch import nn
 
 import nearer
 from nearer.encoder.backbone import (
@@ -21,16 +26,23 @@ from nearer.encoder.backbone import (
     quiet,
     take_pooler,
 )
-from nearer.encoder.layout import MODULES_FILE, Layout, read_json, read_layout, write_json, write_layout
+from nearer.encoder.layer_mean import WeightedLayers
+from nearer.encoder.layout import MODULES_FILE, Layout, read_json, read_layout, read_weights, write_json
+from nearer.encoder.layout_writing import write_layout
 from nearer.encoder.pooling import needs_hidden_states
 from nearer.encoder.projection import Dense
 from nearer.encoder.settings import EncoderSettings
-from nearer.errors import ModelError, PoolingError, SettingError, first_line
+from nearer.encoder.sources import BUNDLED
+from nearer.encoder.static import StaticBackbone, load_static, save_static
+from nearer.errors import ModelError, PoolingError, SettingError, first_line, tell
 from nearer.versions import library_versions
 
 if TYPE_CHECKING:
     from nearer.encoder.encoder import Encoder
 
+# The special tokens that can pad, the first that a tokenizer has.
+PADDING_TOKENS = ("pad", "eos", "sep", "bos", "cls", "unk")
+HALF = {"F16": "float16", "BF16": "bfloat16"}
 OWN_FILE = "nearer.json"
 OWN_FORMAT = 1
 
@@ -45,11 +57,17 @@ def load_parts(
     trust_remote_code: bool,
     overrides: Mapping[str, Any] | None,
     dropout: float | None,
+    route: str | None = None,
 ) -> dict[str, Any]:
     """The arguments of `Encoder` for what lies in `folder`."""
     own = _read_own(folder)
     if (folder / MODULES_FILE).exists():
-        layout = read_layout(folder)
+        layout = read_layout(folder, route)
+        if route is None and layout.route is not None:
+            others = ", ".join(name for name in layout.routes if name != layout.route)
+            tell(f"{folder}: has a Router; its route {layout.route!r} is used (the others, by --route: {others}).")
+    elif route is not None:
+        raise SettingError(f"route: {folder} has no Router, and so no route {route!r}.")
     elif pooling is None:
         check_model_folder(folder)
         raise PoolingError(
@@ -58,15 +76,26 @@ def load_parts(
         )
     else:
         layout = Layout(transformer=folder)
-    backbone = load_backbone(
-        layout.transformer,
-        trust_remote_code=trust_remote_code,
-        overrides=overrides,
-        dropout=dropout,
-        pooler=pooler_as_head,
-    )
-    tokenizer = load_tokenizer(layout.transformer, trust_remote_code=trust_remote_code)
+    backbone: nn.Module
+    if layout.static:
+        changes = {"pooling": pooling not in (None, "mean"), "pooler_as_head": pooler_as_head}
+        changes |= {"overrides": bool(overrides), "dropout": dropout is not None}
+        for setting in (name for name, given in changes.items() if given):
+            raise SettingError(f"{setting}: {folder} has static embeddings, a mean over tokens without a network.")
+        backbone, tokenizer = load_static(layout.transformer, read_weights(layout.transformer))
+    else:
+        backbone = load_backbone(
+            layout.transformer,
+            trust_remote_code=trust_remote_code,
+            overrides=overrides,
+            dropout=dropout,
+            pooler=pooler_as_head,
+        )
+        tokenizer = load_tokenizer(layout.transformer, trust_remote_code=trust_remote_code)
     head = take_pooler(backbone, folder) if pooler_as_head else _saved_head(folder, layout, own)
+    if layout.layer_weights is not None and pooling is None:
+        backbone = _with_layer_weights(backbone, layout, folder)
+    _tell_of_half_precision(layout.transformer)
     longest = longest_input(backbone, tokenizer)
     if max_length is not None and max_length > longest:
         raise SettingError(f"max_length: {max_length} is more than the {longest} tokens that {folder} can take.")
@@ -79,6 +108,7 @@ def load_parts(
         prompts=layout.prompts,
         default_prompt=layout.default_prompt,
         pool_prompt=layout.pool_prompt,
+        truncate_dim=layout.truncate_dim,
     )
     return {
         "backbone": backbone,
@@ -117,21 +147,30 @@ def _write(encoder: Encoder, folder: Path) -> None:
     settings = encoder.settings
     keeps_head = encoder.head is not None and encoder.keeps_head
     backbone: Any = encoder.backbone
-    layered = needs_hidden_states(settings.pooling)
-    with quiet():
-        before = getattr(backbone.config, "output_hidden_states", False)
-        backbone.config.output_hidden_states = layered  # sentence-transformers hands layers on only if this says so
-        backbone.save_pretrained(folder)
-        backbone.config.output_hidden_states = before
-        encoder.tokenizer.save_pretrained(folder)
+    weights = None
+    if isinstance(backbone, WeightedLayers):
+        weights, backbone = backbone.layer_weights.tolist(), backbone.backbone
+    if isinstance(backbone, StaticBackbone):
+        save_static(backbone, encoder.tokenizer, folder, max_length=settings.max_length)
+    else:
+        layered = weights is not None or needs_hidden_states(settings.pooling)
+        with quiet():
+            before = getattr(backbone.config, "output_hidden_states", False)
+            backbone.config.output_hidden_states = layered  # sentence-transformers hands layers on only if this says so
+            backbone.save_pretrained(folder)
+            backbone.config.output_hidden_states = before
+            _save_tokenizer(encoder, folder)
     layout = Layout(
         transformer=folder,
+        static=isinstance(backbone, StaticBackbone),
         pooling=settings.pooling,
+        layer_weights=weights,
         max_length=settings.max_length,
         lowercase=settings.text_normalisation == "lowercase",
         pool_prompt=settings.pool_prompt,
         projections=[*([encoder.head] if encoder.head is not None and keeps_head else []), *encoder.projections],
         normalize=settings.normalize,
+        truncate_dim=settings.truncate_dim,
         prompts=settings.prompts,
         default_prompt=settings.default_prompt,
     )
@@ -139,7 +178,7 @@ def _write(encoder: Encoder, folder: Path) -> None:
         folder,
         layout,
         width=encoder.width,
-        layers=hidden_layers(encoder.backbone),
+        layers=hidden_layers(backbone),
         without_pooler=getattr(backbone, "pooler", "none at all") is None,
         versions={"sentence_transformers": "5.0.0", **library_versions()},
     )
@@ -156,6 +195,61 @@ def _write(encoder: Encoder, folder: Path) -> None:
             "provenance": encoder.provenance,
         },
     )
+
+
+def _save_tokenizer(encoder: Encoder, folder: Path) -> None:
+    """With the padding token that is used here: a tokenizer without one leaves sentence-transformers unable to pad.
+
+    The backbone's configuration stays as it is: its padding token's embedding learns nothing in training.
+    """
+    tokenizer = encoder.tokenizer
+    if tokenizer.pad_token_id is not None:
+        tokenizer.save_pretrained(folder)
+        return
+    stand_in = next((token for name in PADDING_TOKENS if (token := getattr(tokenizer, f"{name}_token", None))), None)
+    try:
+        tokenizer.pad_token = stand_in
+        tokenizer.save_pretrained(folder)
+    finally:
+        tokenizer.pad_token = None
+
+
+def _with_layer_weights(backbone: nn.Module, layout: Layout, folder: Path) -> nn.Module:
+    config: Any = backbone.config
+    assert layout.layer_weights is not None
+    if not getattr(config, "output_hidden_states", False):
+        tell(
+            f"{folder}: its WeightedLayerPooling has no effect, as in sentence-transformers: config.json does not say "
+            "output_hidden_states: true."
+        )
+        return backbone
+    given, wanted = len(layout.layer_weights), hidden_layers(backbone) + 1
+    if given != wanted:
+        raise ModelError(f"{folder}: its WeightedLayerPooling has weights for {given} layers, the model has {wanted}.")
+    return WeightedLayers(backbone, layout.layer_weights)
+
+
+def _tell_of_half_precision(folder: Path) -> None:
+    """Weights are computed with in float32 whatever they are stored in; other libraries compute in what is stored."""
+    stored = stored_dtype(folder)
+    if stored in HALF and folder.parent != BUNDLED:  # which was trained in float32 and is stored so for its size
+        tell(
+            f"{folder}: its weights are {HALF[stored]}; they are computed with in float32, and saved so "
+            "(precision bf16 computes in bfloat16)."
+        )
+
+
+def stored_dtype(folder: Path) -> str:
+    """What most of a model's weights are stored in, as safetensors calls it; empty where there are none."""
+    counts: Counter[str] = Counter()
+    for path in folder.glob("*.safetensors"):
+        with open(path, "rb") as file:
+            size = int.from_bytes(file.read(8), "little")
+            described = json.loads(file.read(size))
+        for name, tensor in described.items():
+            if name != "__metadata__":
+                counts[tensor["dtype"]] += math.prod(tensor["shape"])
+    return counts.most_common(1)[0][0] if counts else ""
 
 
 def _read_own(folder: Path) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """The folder layout of sentence-transformers, as data: what a folder says about its modules, and writing it.
 
-Reading understands Transformer, Pooling, WeightedLayerPooling (as this project writes it), Dense, LayerNorm,
-Dropout and Normalize. Any other module is refused by name rather than left out.
+Reading understands Transformer, Pooling, WeightedLayerPooling, StaticEmbedding, Router (one route of it), and behind
+these Dense, LayerNorm, Normalize and Dropout in any order. Any other module is refused by name rather than left out.
 """
 
 from __future__ import annotations
@@ -9,20 +9,21 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 
+from nearer.encoder.pickles import PICKLE_MEND
 from nearer.encoder.pooling import LAYER_PAIRS
-from nearer.encoder.projection import Dense, Norm, Projection
-from nearer.errors import ModelError, first_line
+from nearer.encoder.projection import Dense, Norm, Projection, UnitLength
+from nearer.errors import ModelError, SettingError, first_line
 
 Layer = TypeVar("Layer", bound=torch.nn.Module)
 
 MODULES_FILE = "modules.json"
 TRANSFORMER_FILE = "sentence_bert_config.json"
 MODEL_FILE = "config_sentence_transformers.json"
-TYPES = "sentence_transformers.models."  # the spelling that every version understands
+ROUTER_FILE = "router_config.json"
 
 # our pooling: their mode, and the key of the older spelling that every version understands
 MODES = {
@@ -33,50 +34,120 @@ MODES = {
     "weighted_mean": ("weightedmean", "pooling_mode_weightedmean_tokens"),
     "last_token": ("lasttoken", "pooling_mode_lasttoken"),
 }
+# the prompt that goes with a route where the user names neither
+ROUTE_PROMPTS = {"query": ("query",), "document": ("document", "passage", "corpus")}
+
+
+class Module(NamedTuple):
+    kind: str
+    path: Path
 
 
 @dataclass
 class Layout:
-    """What a sentence-transformers folder says."""
+    """What a sentence-transformers folder says.
+
+    transformer: the folder of the first module, which is a table of static vectors if `static`. layer_weights: of
+    the embedding layer and each block, where no pooling of ours has a name for them. routes: all that there are.
+    """
 
     transformer: Path
+    static: bool = False
     pooling: str | None = None
+    layer_weights: list[float] | None = None
     max_length: int | None = None
     lowercase: bool = False
     pool_prompt: bool = True
     projections: list[Projection] = field(default_factory=list)
     normalize: bool = False
+    truncate_dim: int | None = None
     prompts: dict[str, str] = field(default_factory=dict)
     default_prompt: str | None = None
+    route: str | None = None
+    routes: tuple[str, ...] = ()
 
 
-def read_layout(folder: Path) -> Layout:
-    modules = read_json(folder / MODULES_FILE)
-    kinds = [str(module["type"]).rpartition(".")[2] for module in modules]
-    if not kinds or kinds[0] != "Transformer":
-        raise ModelError(f"{folder}: its first module is {kinds[0] if kinds else 'missing'}, a Transformer is needed.")
-    layout = Layout(transformer=folder / str(modules[0]["path"]))
-    _read_transformer(layout)
-    _read_prompts(folder, layout)
-    layers: str | None = None
-    for kind, module in zip(kinds[1:], modules[1:], strict=True):
-        path = folder / str(module["path"])
+def read_layout(folder: Path, route: str | None = None) -> Layout:
+    """route: of a Router; None takes its default one."""
+    modules = _read_modules(folder, folder / MODULES_FILE)
+    layout = Layout(transformer=folder)
+    if modules and modules[0].kind in ("Router", "Asym"):
+        modules = [*_read_route(layout, modules[0].path, route), *modules[1:]]
+    elif route is not None:
+        raise SettingError(f"route: {folder} has no Router, and so no route {route!r}.")
+    kind, layout.transformer = modules[0] if modules else ("missing", folder)
+    if kind not in ("Transformer", "StaticEmbedding"):
+        raise ModelError(f"{folder}: its first module is {kind}, a Transformer or a StaticEmbedding is needed.")
+    layout.static = kind == "StaticEmbedding"
+    if layout.static:
+        layout.pooling = "mean"
+    else:
+        _read_transformer(layout)
+    _read_model_config(folder, layout, named=route)
+    _read_steps(folder, layout, modules[1:])
+    return layout
+
+
+def _read_modules(folder: Path, path: Path) -> list[Module]:
+    try:
+        return [Module(_kind(module["type"]), folder / str(module["path"])) for module in read_json(path)]
+    except (KeyError, TypeError):
+        raise ModelError(f"{path}: is not a list of modules, each with a type and a path.") from None
+
+
+def _kind(dotted: object) -> str:
+    return str(dotted).rpartition(".")[2]
+
+
+def _read_route(layout: Layout, folder: Path, route: str | None) -> list[Module]:
+    """The modules of one route, or of the one that sentence-transformers' `encode` takes unasked."""
+    path = folder / ROUTER_FILE
+    if not path.exists():
+        path = folder / "config.json"  # where older versions had it
+    config = read_json(path)
+    try:
+        types, structure, parameters = config["types"], config["structure"], config.get("parameters", {})
+        layout.routes = tuple(structure)
+        for spelt, target in (parameters.get("route_mappings") or {}).items():
+            if spelt in ("(None, None)", "(None, 'text')") and route is None:
+                route = target
+        default = "text" if "text" in structure else parameters.get("default_route")
+        if default is None and parameters.get("allow_empty_key", True):
+            default = next(iter(structure))
+        layout.route = default if route is None else route
+        if layout.route in structure:
+            return [Module(_kind(types[name]), folder / name) for name in structure[layout.route]]
+    except (KeyError, TypeError, AttributeError, StopIteration) as error:
+        raise ModelError(f"{path}: is not the description of a Router ({first_line(error)}).") from None
+    known = ", ".join(structure)
+    if layout.route is None:
+        raise ModelError(f"{folder}: its Router has no default route; name one (route, --route): {known}.")
+    raise SettingError(f"route: {layout.route!r} is none of {folder}'s: {known}.")
+
+
+def _read_steps(folder: Path, layout: Layout, modules: list[Module]) -> None:
+    """What follows the first module. A Normalize is a layer if anything comes after it, else a setting."""
+    weights: list[float] | None = None
+    for place, (kind, path) in enumerate(modules, start=1):
         if kind == "Pooling" and layout.pooling is None:
-            layout.pooling = _read_pooling(path, layout, layers)
-        elif kind == "WeightedLayerPooling" and layout.pooling is None:
-            layers = _read_layer_weights(path)
-        elif kind == "Dense" and layout.pooling and not layout.normalize:
+            layout.pooling = _read_pooling(path, layout, weights)
+        elif kind == "WeightedLayerPooling" and layout.pooling is None and weights is None:
+            weights = _read_layer_weights(path)
+        elif kind == "Dense" and layout.pooling:
             layout.projections.append(_read_dense(path))
-        elif kind == "LayerNorm" and layout.pooling and not layout.normalize:
-            norm = Norm(int(read_json(path / "config.json")["dimension"]))
+        elif kind == "LayerNorm" and layout.pooling:
+            norm = Norm(int(_setting(path, "dimension")))
             layout.projections.append(_with_weights(norm, path))
         elif kind == "Normalize" and layout.pooling:
-            layout.normalize = True
+            _check_input(path)
+            layout.projections.append(UnitLength())
         elif kind != "Dropout":  # which does nothing at inference
-            raise ModelError(f"{folder}: the module {kind} at place {module.get('idx', '?')} is not supported there.")
+            raise ModelError(f"{folder}: the module {kind} at place {place} is not supported there.")
     if layout.pooling is None:
         raise ModelError(f"{folder}: {MODULES_FILE} has no Pooling module.")
-    return layout
+    while layout.projections and isinstance(layout.projections[-1], UnitLength) and layout.truncate_dim is None:
+        layout.projections.pop()
+        layout.normalize = True
 
 
 def _read_transformer(layout: Layout) -> None:
@@ -86,15 +157,18 @@ def _read_transformer(layout: Layout) -> None:
     layout.lowercase = bool(config.get("do_lower_case", False))
 
 
-def _read_prompts(folder: Path, layout: Layout) -> None:
+def _read_model_config(folder: Path, layout: Layout, *, named: str | None) -> None:
+    """named: the route that was asked for, whose prompt is then the default."""
     path = folder / MODEL_FILE
     config = read_json(path) if path.exists() else {}
-    layout.prompts = {name: text for name, text in (config.get("prompts") or {}).items() if text}
-    default = config.get("default_prompt_name")
+    layout.prompts = {str(name): str(text or "") for name, text in (config.get("prompts") or {}).items()}
+    by_route = [name for name in ROUTE_PROMPTS.get(named or "", ()) if name in layout.prompts]
+    default = by_route[0] if by_route else config.get("default_prompt_name")
     layout.default_prompt = default if default in layout.prompts else None
+    layout.truncate_dim = config.get("truncate_dim")
 
 
-def _read_pooling(path: Path, layout: Layout, layers: str | None) -> str:
+def _read_pooling(path: Path, layout: Layout, weights: list[float] | None) -> str:
     config = read_json(path / "config.json")
     layout.pool_prompt = bool(config.get("include_prompt", True))
     modes = config.get("pooling_mode")
@@ -109,23 +183,24 @@ def _read_pooling(path: Path, layout: Layout, layers: str | None) -> str:
         names = [theirs[mode] for mode in modes]
     if not names:
         raise ModelError(f"{path}: config.json names no pooling mode.")
-    if layers is None:
-        return "+".join(names)
-    if names != ["mean"]:
-        raise ModelError(f"{path}: {'+'.join(names)} over averaged layers is not supported, only mean.")
-    return layers
+    pair = _named_pair(weights) if weights is not None and names == ["mean"] else None
+    if pair is None:
+        layout.layer_weights = weights
+    return pair or "+".join(names)
 
 
-def _read_layer_weights(path: Path) -> str:
-    from safetensors.torch import load_file
+def _named_pair(weights: list[float]) -> str | None:
+    """The pooling of ours that is a mean over two layers with these weights, if there is one."""
+    return next((name for name in LAYER_PAIRS if weights == layer_weights(name, len(weights) - 1)), None)
 
-    config = read_json(path / "config.json")
-    count, start = int(config["num_hidden_layers"]), int(config["layer_start"])
-    weights = [0.0] * start + load_file(_weights_file(path))["layer_weights"].tolist()
-    for name in LAYER_PAIRS:
-        if weights == layer_weights(name, count):
-            return name
-    raise ModelError(f"{path}: only an even mean of two layers ({', '.join(LAYER_PAIRS)}) is supported.")
+
+def _read_layer_weights(path: Path) -> list[float]:
+    start, blocks = int(_setting(path, "layer_start")), int(_setting(path, "num_hidden_layers"))
+    saved = read_weights(path).get("layer_weights")
+    if saved is None or saved.shape != (blocks + 1 - start,):
+        found = "no layer_weights" if saved is None else f"layer_weights of shape {tuple(saved.shape)}"
+        raise ModelError(f"{path}: has {found}, {blocks + 1 - start} weights are needed; save the model anew.")
+    return [0.0] * start + saved.tolist()
 
 
 def layer_weights(pooling: str, layers: int) -> list[float]:
@@ -137,92 +212,50 @@ def layer_weights(pooling: str, layers: int) -> list[float]:
 
 def _read_dense(path: Path) -> Dense:
     config = read_json(path / "config.json")
-    if config.get("use_residual") or config.get("module_input_name", "sentence_embedding") != "sentence_embedding":
-        raise ModelError(f"{path}: a Dense layer with a residual or on token states is not supported.")
+    _check_input(path)
+    if config.get("use_residual"):
+        raise ModelError(f"{path}: a Dense layer with a residual is not supported.")
     activation = str(config.get("activation_function", "Tanh")).rpartition(".")[2]
-    dense = Dense(config["in_features"], config["out_features"], bias=config.get("bias", True), activation=activation)
+    sizes = [int(_setting(path, name)) for name in ("in_features", "out_features")]
+    dense = Dense(*sizes, bias=config.get("bias", True), activation=activation)
     return _with_weights(dense, path)
 
 
-def _with_weights(layer: Layer, path: Path) -> Layer:
-    from safetensors.torch import load_file
+def _check_input(path: Path) -> None:
+    """That a layer reads and writes the sentence's vector. Where it says nothing, it does."""
+    config = read_json(path / "config.json") if (path / "config.json").exists() else {}
+    for name in ("module_input_name", "module_output_name"):
+        if (config.get(name) or "sentence_embedding") != "sentence_embedding":
+            raise ModelError(f"{path}: a layer on {config[name]} is not supported, on sentences' vectors only.")
 
+
+def _setting(path: Path, name: str) -> Any:
+    config = read_json(path / "config.json")
+    if name not in config:
+        raise ModelError(f"{path / 'config.json'}: does not say {name}.")
+    return config[name]
+
+
+def _with_weights(layer: Layer, path: Path) -> Layer:
     try:
-        layer.load_state_dict(load_file(_weights_file(path)))
+        layer.load_state_dict(read_weights(path))
     except RuntimeError as error:
         raise ModelError(f"{path}: its weights do not fit ({first_line(error)}).") from None
     return layer
 
 
-def _weights_file(path: Path) -> Path:
+def read_weights(path: Path) -> dict[str, torch.Tensor]:
+    """The weights of one module."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
     if not (path / "model.safetensors").exists():
-        pickled = " (pickled weights are not read: convert them)" if any(path.glob("*.bin")) else ""
-        raise ModelError(f"{path}: has no model.safetensors{pickled}.")
-    return path / "model.safetensors"
-
-
-def write_layout(
-    folder: Path, layout: Layout, *, width: int, layers: int, without_pooler: bool, versions: dict[str, str]
-) -> None:
-    """Write everything but the backbone and the tokenizer. `width` is the size of a token's state."""
-    from safetensors.torch import save_file
-
-    assert layout.pooling is not None
-    steps: list[tuple[str, dict[str, Any], dict[str, torch.Tensor]]] = []
-    modes = "cls" if layout.pooling == "cls_before_head" else layout.pooling
-    if modes in LAYER_PAIRS:
-        shape = {"word_embedding_dimension": width, "layer_start": 0, "num_hidden_layers": layers}
-        steps.append(("WeightedLayerPooling", shape, {"layer_weights": torch.tensor(layer_weights(modes, layers))}))
-        modes = "mean"
-    steps.append(("Pooling", {**_pooling_config(modes.split("+"), width), "include_prompt": layout.pool_prompt}, {}))
-    for projection in layout.projections:
-        steps.append((*_describe(projection), projection.state_dict()))
-    if layout.normalize:
-        steps.append(("Normalize", {}, {}))
-
-    modules = [{"idx": 0, "name": "0", "path": "", "type": TYPES + "Transformer"}]
-    for place, (kind, config, weights) in enumerate(steps, start=1):
-        path = folder / f"{place}_{kind}"
-        path.mkdir()
-        write_json(path / "config.json", config)
-        if weights:
-            plain = {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
-            save_file(plain, path / "model.safetensors")
-        modules.append({"idx": place, "name": str(place), "path": path.name, "type": TYPES + kind})
-    write_json(folder / MODULES_FILE, modules)
-    transformer: dict[str, Any] = {"max_seq_length": layout.max_length, "do_lower_case": layout.lowercase}
-    if without_pooler:
-        transformer["model_args"] = {"add_pooling_layer": False}  # else they would draw a random, unused one
-    write_json(folder / TRANSFORMER_FILE, transformer)
-    write_json(
-        folder / MODEL_FILE,
-        {
-            "__version__": versions,
-            "model_type": "SentenceTransformer",
-            "prompts": layout.prompts,
-            "default_prompt_name": layout.default_prompt,
-            "similarity_fn_name": "cosine",
-        },
-    )
-
-
-def _pooling_config(names: list[str], width: int) -> dict[str, Any]:
-    if names == [name for name in MODES if name in names]:
-        return {"word_embedding_dimension": width, **{key: ours in names for ours, (_, key) in MODES.items()}}
-    # the older spelling knows one order only
-    return {"embedding_dimension": width, "pooling_mode": [MODES[name][0] for name in names]}
-
-
-def _describe(projection: Projection) -> tuple[str, dict[str, Any]]:
-    if isinstance(projection, Norm):
-        return "LayerNorm", {"dimension": projection.size_out}
-    activation = type(projection.activation)
-    return "Dense", {
-        "in_features": projection.linear.in_features,
-        "out_features": projection.size_out,
-        "bias": projection.linear.bias is not None,
-        "activation_function": f"{activation.__module__}.{activation.__name__}",
-    }
+        mend = f"; {PICKLE_MEND}" if any(path.glob("*.bin")) else ""
+        raise ModelError(f"{path}: has no model.safetensors{mend}.")
+    try:
+        return load_file(path / "model.safetensors")
+    except (SafetensorError, OSError) as error:
+        raise ModelError(f"{path / 'model.safetensors'}: cannot be read ({first_line(error)}).") from None
 
 
 def read_json(path: Path) -> Any:

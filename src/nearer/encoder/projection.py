@@ -1,4 +1,4 @@
-"""The layers that may follow pooling: the head of SimCSE and the Dense and LayerNorm modules of other models."""
+"""The layers that may follow pooling: the head of SimCSE; Dense, LayerNorm and Normalize modules of other models."""
 
 from __future__ import annotations
 
@@ -55,7 +55,14 @@ class Norm(nn.Module):
         return output
 
 
-Projection = Dense | Norm
+class UnitLength(nn.Module):
+    """Vectors of length 1, where another layer or a truncation follows; at the very end it is a setting."""
+
+    def forward(self, vectors: Tensor) -> Tensor:
+        return nn.functional.normalize(vectors, dim=-1)
+
+
+Projection = Dense | Norm | UnitLength
 
 
 def new_head(size: int, generator: torch.Generator | None = None) -> Dense:

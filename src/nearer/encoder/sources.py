@@ -2,38 +2,69 @@
 
 from __future__ import annotations
 
+import json
 import os
+from fnmatch import fnmatch
 from pathlib import Path
 
+from nearer.encoder.pickles import PICKLE_MEND, PICKLES, converted_copy, pickled_folders
 from nearer.errors import ModelError, first_line
 
 BUNDLED = Path(__file__).parent.parent / "bundled"
 BUNDLED_MODELS = ("wiki-mini",)
 MODELS_VARIABLE = "NEARER_MODELS"
-# Nothing pickled is fetched, and no weights of other frameworks.
+# No weights of other frameworks, and nothing pickled unless there is nothing else and the user asks for it.
 FETCHED = ["*.json", "*.txt", "*.model", "*.spm", "*.jinja", "*.safetensors", "*.npy"]
 IGNORED = ["onnx/*", "openvino/*", "*.bin", "*.h5", "*.msgpack", "*.ot"]
+# The modules of sentence-transformers that have weights.
+WITH_WEIGHTS = ("Transformer", "StaticEmbedding", "WeightedLayerPooling", "Dense", "LayerNorm")
 
 
-def model_folder(name: str | Path, *, revision: str | None = None, remote_code: bool = False) -> Path:
-    """The folder that holds the model; hub names are fetched (weights as safetensors only)."""
+def model_folder(
+    name: str | Path, *, revision: str | None = None, remote_code: bool = False, allow_pickle: bool = False
+) -> Path:
+    """The folder that holds the model, with its weights as safetensors; hub names are fetched.
+
+    allow_pickle: weights that are there as pickles only are fetched too, and made into safetensors in the cache.
+    """
+    folder, repository = _found(name, revision, remote_code)
+    if repository is not None:
+        _fetch_pickles(repository, revision, folder, allow_pickle)
+    return converted_copy(folder) if allow_pickle and pickled_folders(folder) else folder
+
+
+def pickled_source(name: str | Path) -> Path:
+    """The folder that holds the model, with the pickles that are all there is of its weights."""
+    folder, repository = _found(name, None, False)
+    if repository is not None:
+        _fetch_pickles(repository, None, folder, allowed=True)
+    return folder
+
+
+def find_folder(name: str | Path) -> Path:
+    """The folder that holds the model, whatever its weights are."""
+    return _found(name, None, False)[0]
+
+
+def _found(name: str | Path, revision: str | None, remote_code: bool) -> tuple[Path, str | None]:
+    """The folder, and its name on the hub if it comes from there."""
     path = Path(name).expanduser()
     if path.is_dir():
-        return path
+        return path, None
     if path.is_file():
         raise ModelError(f"{name}: is a file, a model is a folder (or a name on the Hugging Face hub).")
     name = str(name)
     if name in BUNDLED_MODELS:
-        return BUNDLED / name
+        return BUNDLED / name, None
     for root in filter(None, os.environ.get(MODELS_VARIABLE, "").split(os.pathsep)):
         if (Path(root).expanduser() / name).is_dir():
-            return Path(root).expanduser() / name
+            return Path(root).expanduser() / name, None
     if name.startswith((".", "/", "~")) or name.count("/") > 1 or not name:
         raise ModelError(f"{name}: no such folder.")
     return _fetched(name, revision, remote_code)
 
 
-def _fetched(name: str, revision: str | None, remote_code: bool) -> Path:
+def _fetched(name: str, revision: str | None, remote_code: bool) -> tuple[Path, str]:
     from huggingface_hub import snapshot_download
 
     patterns = [*FETCHED, "*.py"] if remote_code else FETCHED
@@ -42,12 +73,48 @@ def _fetched(name: str, revision: str | None, remote_code: bool) -> Path:
     reasons = []
     for candidate in candidates:
         try:
-            return Path(
-                snapshot_download(candidate, revision=revision, allow_patterns=patterns, ignore_patterns=IGNORED)
-            )
+            folder = snapshot_download(candidate, revision=revision, allow_patterns=patterns, ignore_patterns=IGNORED)
+            return Path(folder), candidate
         except Exception as error:  # the hub client's, the network's and the file system's errors alike
             reasons.append(first_line(error))
     raise ModelError(
         f"{name}: neither a folder here nor to be had from the Hugging Face hub ({reasons[-1]}). "
         f"Bundled: {', '.join(BUNDLED_MODELS)}; other models by name from the folder in ${MODELS_VARIABLE}."
     )
+
+
+def _fetch_pickles(repository: str, revision: str | None, folder: Path, allowed: bool) -> None:
+    """Fetch the pickles of the parts that the hub has no safetensors of, or say that they are there."""
+    from huggingface_hub import HfApi, snapshot_download
+
+    patterns = [f"{part}/{PICKLES}".removeprefix("./") for part in _without_weights(folder)]
+    if not patterns:
+        return
+    if allowed:
+        try:
+            snapshot_download(repository, revision=revision, allow_patterns=patterns)
+        except Exception as error:
+            raise ModelError(
+                f"{repository}: its weights are not to be had from the Hugging Face hub ({first_line(error)})."
+            ) from error
+        return
+    try:
+        files = HfApi().list_repo_files(repository, revision=revision)
+    except Exception:  # without a connection: what is missing is then said by who needs it
+        return
+    pickled = [file for file in files if any(fnmatch(file, pattern) for pattern in patterns)]
+    if pickled:
+        raise ModelError(f"{repository}: {pickled[0]} is all the hub has, {PICKLE_MEND}.")
+
+
+def _without_weights(folder: Path) -> list[str]:
+    """The parts of a model that should have weights and have none as safetensors: `.` and folders of modules."""
+    try:
+        modules = json.loads((folder / "modules.json").read_text(encoding="utf-8"))
+        kinds = [(str(module["type"]).rpartition(".")[2], str(module["path"]) or ".") for module in modules]
+        parts = [path for kind, path in kinds if kind in WITH_WEIGHTS]
+    except FileNotFoundError:
+        parts = ["."] if (folder / "config.json").exists() else []
+    except (OSError, ValueError, KeyError, TypeError):
+        return []  # whoever reads the modules will say so
+    return [part for part in parts if not any((folder / part).glob("*.safetensors"))]

@@ -83,5 +83,6 @@ def _protocol(encoder: Scorer) -> dict[str, Any]:
         "max_length": settings.max_length,
         "text_normalisation": settings.text_normalisation,
         "precision": getattr(encoder, "precision", "float32"),
-        **({"prompt": settings.default_prompt} if settings.default_prompt else {}),
+        **({"prompt": settings.default_prompt} if settings.prompt(None) else {}),
+        **({"truncate_dim": settings.truncate_dim} if settings.truncate_dim else {}),
     }

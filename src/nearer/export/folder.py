@@ -9,8 +9,8 @@ from nearer.errors import InputError
 from nearer.export.card import Told, model_card
 from nearer.export.public import without_folders
 from nearer.export.source import Source
-from nearer.export.whole_folder import whole_folder
 from nearer.report.score_file import ScoreFile, read_scores
+from nearer.whole_folder import whole_folder
 
 CARD = "README.md"
 MEASURED_WITH = ("pooling", "max_length", "text_normalisation")

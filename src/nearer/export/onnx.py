@@ -19,9 +19,9 @@ from nearer.evaluation.tasks import load_tasks
 from nearer.export.graph import OPSET, OUTPUTS, write_graph
 from nearer.export.public import without_folders
 from nearer.export.quantise import Int8Cost, megabytes, quantise
-from nearer.export.whole_folder import whole_folder
 from nearer.extras import require
 from nearer.versions import library_versions
+from nearer.whole_folder import whole_folder
 
 TOLERANCE = 1e-4
 SENTENCES = 64

@@ -91,7 +91,7 @@ class MtebModel:
                 "embed_dim": encoder.dimension,
                 "framework": ["PyTorch"],
                 "similarity_fn_name": scoring,
-                "use_instructions": bool(encoder.settings.prompts),
+                "use_instructions": any(encoder.settings.prompts.values()),
             }
         )
 

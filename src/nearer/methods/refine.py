@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from torch import Tensor
 
 from nearer.encoder import Encoder
+from nearer.encoder.pickles import is_converted
 from nearer.errors import InputError
 from nearer.methods.contract import Batch, Inputs, Losses, Method, View
 from nearer.objectives import fused_ranking
@@ -66,7 +67,11 @@ class Refinement(Method):
         remarks = []
         if not self.settings.teachers:
             # loaded for itself: the encoder at hand is going to change
-            itself = TeacherSettings.model_validate({"model": encoder.name, "pooling": encoder.settings.pooling})
+            named = {"model": encoder.name, "pooling": encoder.settings.pooling}
+            pickled = encoder.source is not None and is_converted(
+                encoder.source
+            )  # which was allowed, or it were not here
+            itself = TeacherSettings.model_validate({**named, "allow_pickle": pickled})
             self.judges = Teachers([itself], None)
             remarks.append("no judge named (--teacher MODEL): the model as it is before training judges the lists")
         self.judges.prepare(ListedSentences(reading), encoder.device, progress=progress)

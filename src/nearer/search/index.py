@@ -49,12 +49,14 @@ class SearchIndex:
         model: str | Path | AnyModel | None = None,
         device: Any = None,
         trust_remote_code: bool = False,
+        allow_pickle: bool = False,
     ) -> SearchIndex:
         """model: the model itself, or where it is now; None takes the one that the index names, when it is needed."""
         path = Path(folder)
         opened = open_files(path)
         facts = opened.manifest.model
-        return cls(path, IndexModel(facts, model, device=device, trust_remote_code=trust_remote_code), opened)
+        asked = IndexModel(facts, model, device=device, trust_remote_code=trust_remote_code, allow_pickle=allow_pickle)
+        return cls(path, asked, opened)
 
     @classmethod
     def build(

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
     AnyModel = Encoder | RankEncoder
 
-# What a model is loaded with and its settings do not say. Whether its own code may run is asked each time.
-KEPT_OPTIONS = ("pooler_as_head", "revision")
+# What a model is loaded with and its settings do not say. Whether its own code may run, and whether its
+# pickles may be read, is asked each time.
+KEPT_OPTIONS = ("pooler_as_head", "revision", "route")
 
 
 def encoder_of(model: AnyModel) -> Encoder:
@@ -69,12 +70,13 @@ class IndexModel:
         *,
         device: Any = None,
         trust_remote_code: bool = False,
+        allow_pickle: bool = False,
     ) -> None:
         """given: a model, or where it is now; None takes the one that the index names."""
         self.facts = facts
         self._given = given
         self._device = device
-        self._trust_remote_code = trust_remote_code
+        self._permissions = {"trust_remote_code": trust_remote_code, "allow_pickle": allow_pickle}
         self._lock = threading.RLock()
 
     def encode(self, texts: Sequence[str]) -> Vectors:
@@ -111,8 +113,7 @@ class IndexModel:
                 raise ModelError("the index' model had no name when it was built; say which it is (model, --model).")
             if given is None and Path(name).is_absolute() and not Path(name).is_dir():
                 raise ModelError(f"{name}: the index' model is not there any more; say where it is (model, --model).")
-            options = {**self.facts.options, "trust_remote_code": self._trust_remote_code}
-            given = load_model(name, device=self._device, **options)
+            given = load_model(name, device=self._device, **self.facts.options, **self._permissions)
         found = encoder_fingerprint(encoder_of(given))
         if found != self.facts.fingerprint:
             raise ModelError(

@@ -78,7 +78,7 @@ class RankEncoder(Comparing):
     @classmethod
     def load(cls, name: str | Path, *, device: str | torch.device | None = None, **options: Any) -> RankEncoder:
         """From its folder. The corpus is mapped, and refused if another encoder made it."""
-        folder = _folder(name, options)
+        folder = chosen_folder(name, options)
         try:
             facts = json.loads((folder / FACTS_FILE).read_text(encoding="utf-8"))
             weight, approximate, maker = float(facts["inference_weight"]), facts["approximate"], facts["encoder"]
@@ -184,11 +184,16 @@ class RankEncoder(Comparing):
 
 def load_model(name: str | Path, *, device: str | torch.device | None = None, **options: Any) -> Encoder | RankEncoder:
     """A saved RankEncoder as such, any other model as an Encoder."""
-    if (_folder(name, options) / FACTS_FILE).exists():
+    if (chosen_folder(name, options) / FACTS_FILE).exists():
         return RankEncoder.load(name, device=device, **options)
     return Encoder.load(name, device=device, **options)
 
 
-def _folder(name: str | Path, options: Mapping[str, Any]) -> Path:
+def chosen_folder(name: str | Path, options: Mapping[str, Any]) -> Path:
     """Where `Encoder.load` finds it with these options."""
-    return model_folder(name, revision=options.get("revision"), remote_code=options.get("trust_remote_code", False))
+    return model_folder(
+        name,
+        revision=options.get("revision"),
+        remote_code=options.get("trust_remote_code", False),
+        allow_pickle=options.get("allow_pickle", False),
+    )

@@ -29,6 +29,7 @@ class TeacherSettings(BaseModel):
     max_length: int | None = Field(None, ge=3)
     text_normalisation: str | None = None
     pooler_as_head: bool = False
+    allow_pickle: bool = Field(False, description="read pickled weights (.bin); nothing in them is run")
 
     def load(self, device: torch.device) -> Encoder:
         options = self.model_dump(exclude={"model"})

@@ -63,7 +63,18 @@ def load_recipe(source: str | Path, overrides: Mapping[str, Any] | None = None) 
     replaced = dict(overrides or {})
     if "teachers" in replaced:  # the recipe's weights are those of its own teachers
         values.pop("teacher_weights", None)
-    return check_recipe({**values, **replaced}, path.stem)
+    return check_recipe(_with_permission({**values, **replaced}), path.stem)
+
+
+def _with_permission(values: dict[str, Any]) -> dict[str, Any]:
+    """What allows pickled weights for a run allows them for its teachers, unless one says otherwise."""
+    teachers = values.get("teachers")
+    if values.get("allow_pickle") is not True or not teachers:
+        return values
+    listed = teachers if isinstance(teachers, list) else [teachers]
+    named = [{"model": teacher} if isinstance(teacher, str) else teacher for teacher in listed]
+    allowed = [{"allow_pickle": True, **teacher} if isinstance(teacher, Mapping) else teacher for teacher in named]
+    return {**values, "teachers": allowed}
 
 
 def check_recipe(values: Mapping[str, Any], name: str) -> Recipe:

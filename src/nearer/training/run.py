@@ -16,7 +16,7 @@ import yaml
 
 from nearer import distributed
 from nearer.encoder import Encoder
-from nearer.errors import InputError, PoolingError, SettingError, TrainingError
+from nearer.errors import InputError, ModelError, PoolingError, SettingError, TrainingError
 from nearer.evaluation import Results, evaluate, load_tasks
 from nearer.evaluation.tasks import needs_data
 from nearer.methods import METHODS, Method
@@ -166,12 +166,20 @@ def _selection(names: list[str], data: str | None) -> tuple[Selection | None, li
 def _encoder(recipe: Recipe, device: torch.device) -> Encoder:
     settings = recipe.training
     try:
-        encoder = Encoder.load(settings.model, pooling=settings.pooling, device=device, dropout=settings.dropout)
+        encoder = Encoder.load(
+            settings.model,
+            pooling=settings.pooling,
+            device=device,
+            dropout=settings.dropout,
+            allow_pickle=settings.allow_pickle,
+        )
     except PoolingError:
         raise PoolingError(
             f"{settings.model}: a plain checkpoint, which does not say how its vectors are pooled; name the pooling "
             "(--set pooling=cls, or mean, first_last_mean …), or give a trained model (--model)."
         ) from None
+    if encoder.is_static:
+        raise ModelError(f"{settings.model}: has static embeddings, which are not trained here; it can be a teacher.")
     if settings.head:
         encoder.add_head(torch.Generator().manual_seed(settings.seed))
     return encoder

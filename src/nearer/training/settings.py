@@ -33,6 +33,7 @@ class TrainingSettings(BaseModel):
     clip: float = Field(1.0, gt=0, description="largest norm of the gradient")
     accumulation: int = Field(1, ge=1, description="batches a step; each has its own negatives only")
     dropout: float | None = Field(None, ge=0, lt=1, description="replaces the checkpoint's dropout rates")
+    allow_pickle: bool = Field(False, description="read a checkpoint's pickled weights (.bin); nothing in them is run")
     keep_partial: bool = Field(True, description="use the last, smaller batch of an epoch")
     group_by_length: int = Field(0, ge=0, description="sort by length within windows of so many batches")
     precision: Literal["auto", "float32", "bf16"] = "auto"

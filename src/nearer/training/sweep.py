@@ -111,8 +111,8 @@ def _check_sources(
     for tests in dict.fromkeys(tuple(each.test_on) for each in every):
         if tests and can_test(tests, data):  # else runs do without test scores
             load_tasks(tests, data)
-    for checkpoint, pooling in dict.fromkeys((each.model, each.pooling) for each in every):
-        Encoder.load(checkpoint, pooling=pooling, device="cpu")
+    for checkpoint, pooling, pickled in dict.fromkeys((each.model, each.pooling, each.allow_pickle) for each in every):
+        Encoder.load(checkpoint, pooling=pooling, device="cpu", allow_pickle=pickled)
     return texts
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from nearer.encoder.backbone import check_model_folder
-from nearer.encoder.sources import model_folder
+from nearer.encoder.sources import find_folder
 from nearer.errors import ModelError, first_line
 
 # Marian's tokenizers, chat templates, and weights of models that are only to be had pickled (read without running code)
@@ -14,7 +14,7 @@ FURTHER = ["*.spm", "*.jinja", "pytorch_model.bin"]
 
 def generator_folder(name: str) -> Path:
     """The folder with the model's configuration and weights; hub names are fetched."""
-    folder = model_folder(name)
+    folder = find_folder(name)
     check_model_folder(folder)
     if not _has_weights(folder) and not Path(name).expanduser().is_dir():
         _fetch_further(name)

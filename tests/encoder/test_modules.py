@@ -1,0 +1,413 @@
+"""Folders of sentence-transformers with other modules than Transformer and Pooling: the same vectors, both ways."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from sentence_transformers import SentenceTransformer
+from sentence_transformers import models as modules
+from tokenizers import Tokenizer
+
+from nearer.encoder import Encoder
+from nearer.encoder.fingerprint import encoder_fingerprint
+from nearer.errors import ModelError, ModelWarning, SettingError
+from nearer.export import OnnxEncoder, export_onnx
+
+Tiny = Callable[[str], Path]
+
+
+def saved(folder: Path, *steps: torch.nn.Module, **options: object) -> SentenceTransformer:
+    theirs = SentenceTransformer(modules=list(steps), device="cpu", **options)
+    theirs.save(str(folder))
+    return theirs
+
+
+def pooled(tiny_model: Tiny, mode: str = "mean", **config: object) -> list[torch.nn.Module]:
+    return [modules.Transformer(str(tiny_model("bert")), config_kwargs=config), modules.Pooling(32, pooling_mode=mode)]
+
+
+def static(tiny_model: Tiny, size: int = 16) -> modules.StaticEmbedding:
+    torch.manual_seed(2)
+    tokenizer = Tokenizer.from_file(str(tiny_model("bert") / "tokenizer.json"))
+    return modules.StaticEmbedding(tokenizer, embedding_dim=size)
+
+
+def check_both_ways(
+    folder: Path, expected: np.ndarray, sentences: list[str], tmp_path: Path, **options: str
+) -> Encoder:
+    """That we give these vectors, also saved and loaded again, and sentence-transformers does of what we saved."""
+    ours = Encoder.load(folder, device="cpu", **options)
+    np.testing.assert_allclose(ours.encode(sentences), expected, atol=1e-5)
+    assert ours.dimension == expected.shape[1]
+    ours.save(tmp_path / "again")
+    back = Encoder.load(tmp_path / "again", device="cpu")
+    np.testing.assert_array_equal(back.encode(sentences), ours.encode(sentences))
+    assert encoder_fingerprint(back) == encoder_fingerprint(ours)
+    theirs = SentenceTransformer(str(tmp_path / "again"), device="cpu")
+    np.testing.assert_allclose(theirs.encode(sentences), expected, atol=1e-5)
+    return ours
+
+
+def dense(size_in: int, size_out: int) -> modules.Dense:
+    return modules.Dense(size_in, size_out, activation_function=torch.nn.GELU())
+
+
+TAILS = {
+    "normalize, dense": lambda: [modules.Normalize(), dense(32, 8)],
+    "normalize, dense, normalize": lambda: [modules.Normalize(), dense(32, 8), modules.Normalize()],
+    "norm, normalize, dropout": lambda: [modules.LayerNorm(32), modules.Normalize(), modules.Dropout(0.5)],
+    "dense, dropout, normalize, norm, dense": lambda: [
+        *[dense(32, 12), modules.Dropout(0.5), modules.Normalize(), modules.LayerNorm(12), dense(12, 9)]
+    ],
+    "normalize twice": lambda: [modules.Normalize(), modules.Normalize()],
+}
+
+
+@pytest.mark.parametrize("tail", list(TAILS))
+def test_layers_behind_the_pooling_may_come_in_any_order(
+    tail: str, tiny_model: Tiny, tmp_path: Path, sentences: list[str]
+) -> None:
+    torch.manual_seed(3)
+    theirs = saved(tmp_path / "theirs", *pooled(tiny_model), *TAILS[tail]())
+    check_both_ways(tmp_path / "theirs", theirs.encode(sentences), sentences, tmp_path)
+
+
+def test_a_normalize_at_the_end_is_a_setting_and_one_before_a_layer_is_not(tiny_model: Tiny, tmp_path: Path) -> None:
+    saved(tmp_path / "end", *pooled(tiny_model), modules.Normalize())
+    saved(tmp_path / "within", *pooled(tiny_model), modules.Normalize(), dense(32, 8))
+    assert Encoder.load(tmp_path / "end", device="cpu").settings.normalize
+    within = Encoder.load(tmp_path / "within", device="cpu")
+    assert not within.settings.normalize
+    assert within.dimension == 8
+
+
+def test_a_layer_on_token_states_is_refused(tiny_model: Tiny, tmp_path: Path) -> None:
+    saved(tmp_path / "theirs", *pooled(tiny_model), modules.Normalize())
+    config = tmp_path / "theirs" / "2_Normalize" / "config.json"
+    config.write_text(json.dumps({"module_input_name": "token_embeddings"}))
+    with pytest.raises(ModelError, match="a layer on token_embeddings is not supported"):
+        Encoder.load(tmp_path / "theirs", device="cpu")
+
+
+class TestTruncation:
+    @pytest.mark.parametrize("normalized", [False, True])
+    def test_vectors_are_those_of_sentence_transformers(
+        self, normalized: bool, tiny_model: Tiny, tmp_path: Path, sentences: list[str]
+    ) -> None:
+        steps = [*pooled(tiny_model), *([modules.Normalize()] if normalized else [])]
+        theirs = saved(tmp_path / "theirs", *steps, truncate_dim=10)
+        ours = check_both_ways(tmp_path / "theirs", theirs.encode(sentences), sentences, tmp_path)
+        assert ours.dimension == 10
+        units = theirs.encode(sentences, normalize_embeddings=True)
+        np.testing.assert_allclose(ours.encode(sentences, normalize=True), units, atol=1e-5)
+
+    def test_it_decides_the_fingerprint_and_its_absence_changes_none(self, tiny_model: Tiny, tmp_path: Path) -> None:
+        saved(tmp_path / "whole", *pooled(tiny_model))
+        saved(tmp_path / "cut", *pooled(tiny_model), truncate_dim=10)
+        saved(tmp_path / "shorter", *pooled(tiny_model), truncate_dim=9)
+        found = {
+            encoder_fingerprint(Encoder.load(tmp_path / name, device="cpu")) for name in ("whole", "cut", "shorter")
+        }
+        assert len(found) == 3
+        whole = Encoder.load(tmp_path / "whole", device="cpu")
+        before = encoder_fingerprint(whole)
+        assert whole.settings.prompts == {"query": "", "document": ""}
+        whole.settings = replace(whole.settings, prompts={})
+        assert encoder_fingerprint(whole) == before
+
+    def test_more_than_there_is_changes_nothing(self, tiny_model: Tiny, tmp_path: Path) -> None:
+        theirs = saved(tmp_path / "theirs", *pooled(tiny_model), truncate_dim=100)
+        ours = Encoder.load(tmp_path / "theirs", device="cpu")
+        assert ours.dimension == theirs.encode("rain").shape[0] == len(ours.encode("rain")) == 32
+
+    @pytest.mark.parametrize("wrong", [0, -3, "10", 2.5])
+    def test_what_is_no_number_of_dimensions_is_refused(self, wrong: object, tiny_model: Tiny, tmp_path: Path) -> None:
+        saved(tmp_path / "theirs", *pooled(tiny_model), truncate_dim=10)
+        path = tmp_path / "theirs" / "config_sentence_transformers.json"
+        path.write_text(json.dumps({**json.loads(path.read_text()), "truncate_dim": wrong}))
+        with pytest.raises(SettingError, match="truncate_dim"):
+            Encoder.load(tmp_path / "theirs", device="cpu")
+
+    def test_an_onnx_graph_gives_the_same(self, tiny_model: Tiny, tmp_path: Path, sentences: list[str]) -> None:
+        pytest.importorskip("onnxruntime")
+        theirs = saved(tmp_path / "theirs", *pooled(tiny_model), modules.Normalize(), truncate_dim=10)
+        export_onnx(Encoder.load(tmp_path / "theirs", device="cpu"), tmp_path / "onnx")
+        exported = OnnxEncoder(tmp_path / "onnx")
+        assert exported.dimension == 10
+        np.testing.assert_allclose(exported.encode(sentences), theirs.encode(sentences), atol=1e-4)
+
+    def test_a_truncated_model_can_be_whitened(self, tiny_model: Tiny, tmp_path: Path, sentences: list[str]) -> None:
+        from nearer.baselines import whiten
+
+        saved(tmp_path / "theirs", *pooled(tiny_model), truncate_dim=3)
+        truncated = Encoder.load(tmp_path / "theirs", device="cpu")
+        whitened = whiten(truncated, sentences)
+        vectors = whitened.encode(list(dict.fromkeys(sentences)))
+        np.testing.assert_allclose(np.cov(vectors.T, bias=True), np.eye(3), atol=0.2)
+        whitened.save(tmp_path / "whitened")
+        theirs = SentenceTransformer(str(tmp_path / "whitened"), device="cpu")
+        np.testing.assert_allclose(theirs.encode(sentences), whitened.encode(sentences), atol=1e-4)
+
+
+class TestPrompts:
+    def test_an_empty_prompt_is_a_prompt(self, tiny_model: Tiny, tmp_path: Path, sentences: list[str]) -> None:
+        theirs = saved(tmp_path / "theirs", *pooled(tiny_model))  # writes {"query": "", "document": ""}
+        ours = Encoder.load(tmp_path / "theirs", device="cpu")
+        assert ours.settings.prompts == {"query": "", "document": ""}
+        np.testing.assert_allclose(
+            ours.encode(sentences, prompt_name="query"), theirs.encode(sentences, prompt_name="query"), atol=1e-5
+        )
+        ours.save(tmp_path / "again")
+        back = SentenceTransformer(str(tmp_path / "again"), device="cpu")
+        assert back.prompts == theirs.prompts
+        assert Encoder.load(tmp_path / "again", device="cpu").settings == ours.settings
+
+    def test_an_empty_default_prompt_is_kept(self, tiny_model: Tiny, tmp_path: Path) -> None:
+        prompts = {"plain": "", "query": "find: "}
+        saved(tmp_path / "theirs", *pooled(tiny_model), prompts=prompts, default_prompt_name="plain")
+        ours = Encoder.load(tmp_path / "theirs", device="cpu")
+        assert ours.settings.default_prompt == "plain"
+        assert ours.settings.prompt(None) == ""
+
+    def test_an_index_is_built_with_one(self, tiny_model: Tiny, tmp_path: Path, sentences: list[str]) -> None:
+        from nearer.search import SearchIndex
+
+        saved(tmp_path / "theirs", *pooled(tiny_model))
+        text = tmp_path / "text.txt"
+        text.write_text("".join(f"{sentence}\n" for sentence in dict.fromkeys(sentences) if sentence))
+        index = SearchIndex.build(
+            tmp_path / "theirs", text, tmp_path / "index", prompt="document", query_prompt="query", device="cpu"
+        )
+        assert index.search("rain", 1)[0].text == "rain"
+
+    def test_one_that_a_model_does_not_have_is_still_refused(self, tiny_model: Tiny, tmp_path: Path) -> None:
+        saved(tmp_path / "theirs", *pooled(tiny_model))
+        with pytest.raises(SettingError, match=r"no prompt 'passage'; it has: (document, query|query, document)"):
+            Encoder.load(tmp_path / "theirs", device="cpu").encode("rain", prompt_name="passage")
+
+
+class TestStatic:
+    @pytest.mark.parametrize("tail", ["", "normalize", "dense", "truncate"])
+    def test_vectors_are_those_of_sentence_transformers(
+        self, tail: str, tiny_model: Tiny, tmp_path: Path, sentences: list[str]
+    ) -> None:
+        steps = {"normalize": [modules.Normalize()], "dense": [dense(16, 8), modules.Normalize()]}.get(tail, [])
+        options = {"truncate_dim": 5} if tail == "truncate" else {}
+        theirs = saved(tmp_path / "theirs", static(tiny_model), *steps, **options)
+        ours = check_both_ways(tmp_path / "theirs", theirs.encode(sentences), sentences, tmp_path)
+        assert ours.is_static
+        long = ["a man is eating lunch " * 400]
+        np.testing.assert_allclose(ours.encode(long), theirs.encode(long), atol=1e-5)
+        if not steps:
+            assert not ours.encode("").any()
+
+    def test_a_truncation_of_the_tokenizer_holds(self, tiny_model: Tiny, tmp_path: Path) -> None:
+        embedding = static(tiny_model)
+        embedding.tokenizer.enable_truncation(7)
+        theirs = saved(tmp_path / "theirs", embedding)
+        text = ["a man is eating lunch, again and again, until the evening comes"]
+        ours = check_both_ways(tmp_path / "theirs", theirs.encode(text), text, tmp_path)
+        assert ours.settings.max_length == 7
+        assert not np.allclose(ours.encode(text), Encoder.load(tmp_path / "theirs", max_length=5).encode(text))
+
+    def test_model2vec_files_are_read(self, tiny_model: Tiny, tmp_path: Path, sentences: list[str]) -> None:
+        theirs = saved(tmp_path / "theirs", static(tiny_model), modules.Normalize())
+        table = load_file(tmp_path / "theirs" / "model.safetensors")["embedding.weight"]
+        weights = torch.rand(len(table)) + 0.5
+        quantised = {"embeddings": table[:40].half(), "mapping": torch.arange(len(table)) % 40, "weights": weights}
+        save_file(quantised, tmp_path / "theirs" / "model.safetensors")
+        theirs = SentenceTransformer(str(tmp_path / "theirs"), device="cpu")
+        with pytest.warns(ModelWarning, match="weights are float16"):
+            ours = Encoder.load(tmp_path / "theirs", device="cpu")
+        np.testing.assert_allclose(ours.encode(sentences), theirs.encode(sentences), atol=1e-5)
+
+    def test_it_ranks_evaluates_teaches_and_is_exported(
+        self, tiny_model: Tiny, tmp_path: Path, sentences: list[str]
+    ) -> None:
+        pytest.importorskip("onnxruntime")
+        from nearer.evaluation import evaluate
+        from nearer.teachers import Teachers, TeacherSettings
+        from nearer.text import read_sentences
+
+        saved(tmp_path / "theirs", static(tiny_model), modules.Normalize())
+        ours = Encoder.load(tmp_path / "theirs", device="cpu")
+        assert ours.rank("rain", sentences, top=1)[0].sentence == "rain"
+        assert evaluate(ours, "everyday").scores[0].score is not None
+        text = tmp_path / "text.txt"
+        text.write_text("".join(f"{sentence}\n" for sentence in dict.fromkeys(sentences) if sentence))
+        teachers = Teachers([TeacherSettings(model=str(tmp_path / "theirs"))], None)
+        teachers.prepare(read_sentences(text), torch.device("cpu"))
+        np.testing.assert_allclose(teachers.members[0].of(np.array([3]))[0], ours.encode("rain"), atol=1e-3)
+        export_onnx(ours, tmp_path / "onnx")
+        np.testing.assert_allclose(OnnxEncoder(tmp_path / "onnx").encode(sentences), ours.encode(sentences), atol=1e-4)
+        lowered = ours.encode(sentences, precision="bf16")
+        np.testing.assert_allclose(lowered, ours.encode(sentences), atol=2e-2)
+
+    def test_it_is_not_trained(self, tiny_model: Tiny, tmp_path: Path) -> None:
+        from nearer.training import train
+
+        saved(tmp_path / "theirs", static(tiny_model))
+        (tmp_path / "text.txt").write_text("a man\nis eating\nlunch again\n")
+        settings = {"select_on": [], "test_on": [], "pooling": None, "head": False}
+        with pytest.raises(ModelError, match="static embeddings, which are not trained here"):
+            train(
+                "simcse-wiki-mini",
+                tmp_path / "text.txt",
+                model=tmp_path / "theirs",
+                out=tmp_path / "run",
+                settings=settings,
+            )
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"pooling": "max"}, "pooling: .* static"),
+            ({"dropout": 0.1}, "dropout"),
+            ({"pooler_as_head": True}, "pooler"),
+        ],
+    )
+    def test_what_needs_a_network_is_refused(
+        self, options: dict[str, object], message: str, tiny_model: Tiny, tmp_path: Path
+    ) -> None:
+        saved(tmp_path / "theirs", static(tiny_model))
+        with pytest.raises(SettingError, match=message):
+            Encoder.load(tmp_path / "theirs", **options)
+
+    @pytest.mark.parametrize(
+        ("break_it", "message"),
+        [
+            (lambda folder: (folder / "tokenizer.json").unlink(), "tokenizer.json: is missing"),
+            (lambda folder: (folder / "tokenizer.json").write_text("{"), "tokenizer.json: cannot be read"),
+            (lambda folder: (folder / "model.safetensors").write_bytes(b"no"), "model.safetensors: cannot be read"),
+            (
+                lambda folder: save_file({"x": torch.zeros(2)}, folder / "model.safetensors"),
+                "neither 'embedding.weight'",
+            ),
+            (lambda folder: save_file({"embeddings": torch.zeros(2, 3)}, folder / "model.safetensors"), "of shape"),
+        ],
+    )
+    def test_damage_is_one_line(
+        self, break_it: Callable[[Path], None], message: str, tiny_model: Tiny, tmp_path: Path
+    ) -> None:
+        saved(tmp_path / "theirs", static(tiny_model))
+        break_it(tmp_path / "theirs")
+        with pytest.raises(ModelError, match=message):
+            Encoder.load(tmp_path / "theirs")
+
+
+class TestRouter:
+    @pytest.fixture
+    def theirs(self, tiny_model: Tiny, tmp_path: Path) -> SentenceTransformer:
+        router = modules.Router.for_query_document([static(tiny_model, 32)], pooled(tiny_model))
+        prompts = {"query": "a man: ", "document": ""}
+        return saved(tmp_path / "theirs", router, dense(32, 8), modules.Normalize(), prompts=prompts)
+
+    def test_the_default_route_is_what_encode_takes(
+        self, theirs: SentenceTransformer, tmp_path: Path, sentences: list[str]
+    ) -> None:
+        with pytest.warns(ModelWarning, match="its route 'document' is used .*: query"):
+            check_both_ways(tmp_path / "theirs", theirs.encode(sentences), sentences, tmp_path)
+
+    def test_a_route_by_name(self, theirs: SentenceTransformer, tmp_path: Path, sentences: list[str]) -> None:
+        query = Encoder.load(tmp_path / "theirs", route="query", device="cpu")
+        assert query.is_static
+        np.testing.assert_allclose(query.encode(sentences), theirs.encode_query(sentences), atol=1e-5)
+        document = theirs.encode_document(sentences)
+        check_both_ways(tmp_path / "theirs", document, sentences, tmp_path, route="document")
+
+    def test_a_model_without_a_default_asks_for_one(self, theirs: SentenceTransformer, tmp_path: Path) -> None:
+        path = tmp_path / "theirs" / "router_config.json"
+        config = json.loads(path.read_text())
+        config["parameters"] = {"default_route": None, "allow_empty_key": False}
+        path.write_text(json.dumps(config))
+        with pytest.raises(ModelError, match=r"no default route; name one .*: query, document"):
+            Encoder.load(tmp_path / "theirs")
+
+    def test_unknown_routes_are_refused(self, theirs: SentenceTransformer, tmp_path: Path, tiny_model: Tiny) -> None:
+        with pytest.raises(SettingError, match=r"route: 'image' is none of .*: query, document"):
+            Encoder.load(tmp_path / "theirs", route="image")
+        with pytest.raises(SettingError, match="has no Router"):
+            Encoder.load(tiny_model("bert"), pooling="mean", route="query")
+        saved(tmp_path / "plain", *pooled(tiny_model))
+        with pytest.raises(SettingError, match="has no Router"):
+            Encoder.load(tmp_path / "plain", route="query")
+
+    def test_damage_is_one_line(self, theirs: SentenceTransformer, tmp_path: Path) -> None:
+        (tmp_path / "theirs" / "router_config.json").write_text("{}")
+        with pytest.raises(ModelError, match="not the description of a Router"):
+            Encoder.load(tmp_path / "theirs")
+
+
+class TestLayerWeights:
+    @pytest.mark.parametrize(("mode", "start"), [("mean", 0), ("cls", 2), ("lasttoken", 1)])
+    def test_vectors_are_those_of_sentence_transformers(
+        self, mode: str, start: int, tiny_model: Tiny, tmp_path: Path, sentences: list[str]
+    ) -> None:
+        transformer, pooling = pooled(tiny_model, mode, output_hidden_states=True)
+        layers = modules.WeightedLayerPooling(32, num_hidden_layers=3, layer_start=start)
+        layers.layer_weights.data = torch.tensor([0.3, 1.5, 0.2, 0.7])[start:].clone()
+        theirs = saved(tmp_path / "theirs", transformer, layers, pooling)
+        ours = check_both_ways(tmp_path / "theirs", theirs.encode(sentences), sentences, tmp_path)
+        np.testing.assert_allclose(ours.encode(sentences, precision="bf16"), theirs.encode(sentences), atol=0.1)
+
+    def test_a_pooling_of_the_users_replaces_it(self, tiny_model: Tiny, tmp_path: Path, sentences: list[str]) -> None:
+        transformer, pooling = pooled(tiny_model, output_hidden_states=True)
+        saved(tmp_path / "theirs", transformer, modules.WeightedLayerPooling(32, 3, 1), pooling)
+        plain = Encoder.load(tiny_model("bert"), pooling="mean", device="cpu").encode(sentences)
+        replaced = Encoder.load(tmp_path / "theirs", pooling="mean", device="cpu")
+        np.testing.assert_allclose(replaced.encode(sentences), plain, atol=1e-6)
+
+    def test_without_hidden_states_it_has_no_effect_and_that_is_said(
+        self, tiny_model: Tiny, tmp_path: Path, sentences: list[str]
+    ) -> None:
+        transformer, pooling = pooled(tiny_model)
+        theirs = saved(tmp_path / "theirs", transformer, modules.WeightedLayerPooling(32, 3, 1), pooling)
+        with pytest.warns(ModelWarning, match="WeightedLayerPooling has no effect"):
+            ours = Encoder.load(tmp_path / "theirs", device="cpu")
+        np.testing.assert_allclose(ours.encode(sentences), theirs.encode(sentences), atol=1e-5)
+
+    def test_missing_weights_are_one_line(self, tiny_model: Tiny, tmp_path: Path) -> None:
+        transformer, pooling = pooled(tiny_model, output_hidden_states=True)
+        saved(tmp_path / "theirs", transformer, modules.WeightedLayerPooling(32, 3, 1), pooling)
+        place = tmp_path / "theirs" / "1_WeightedLayerPooling"
+        save_file({"other": torch.zeros(3)}, place / "model.safetensors")
+        with pytest.raises(ModelError, match="has no layer_weights, 3 weights are needed"):
+            Encoder.load(tmp_path / "theirs")
+        (place / "config.json").write_text("{}")
+        with pytest.raises(ModelError, match=r"config.json: does not say layer_start"):
+            Encoder.load(tmp_path / "theirs")
+
+    @pytest.mark.slow
+    def test_an_onnx_graph_gives_the_same(self, tiny_model: Tiny, tmp_path: Path, sentences: list[str]) -> None:
+        pytest.importorskip("onnxruntime")
+        transformer, pooling = pooled(tiny_model, output_hidden_states=True)
+        theirs = saved(tmp_path / "theirs", transformer, modules.WeightedLayerPooling(32, 3, 1), pooling)
+        export_onnx(Encoder.load(tmp_path / "theirs", device="cpu"), tmp_path / "onnx")
+        exported = OnnxEncoder(tmp_path / "onnx").encode(sentences)
+        np.testing.assert_allclose(exported, theirs.encode(sentences), atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_half_precision_weights_are_computed_in_float32_and_that_is_said(
+    dtype: str, tiny_model: Tiny, tmp_path: Path, sentences: list[str]
+) -> None:
+    theirs = SentenceTransformer(modules=pooled(tiny_model), device="cpu").to(getattr(torch, dtype))
+    theirs.save(str(tmp_path / "theirs"))
+    with pytest.warns(ModelWarning, match=f"its weights are {dtype}; they are computed with in float32"):
+        ours = Encoder.load(tmp_path / "theirs", device="cpu")
+    in_float32 = SentenceTransformer(str(tmp_path / "theirs"), device="cpu", model_kwargs={"dtype": torch.float32})
+    np.testing.assert_allclose(ours.encode(sentences), in_float32.encode(sentences), atol=1e-5)
+    ours.save(tmp_path / "again")
+    assert load_file(tmp_path / "again" / "model.safetensors")["embeddings.LayerNorm.weight"].dtype == torch.float32
+
+
+def test_float32_weights_are_loaded_without_a_word(tiny_model: Tiny, recwarn: pytest.WarningsRecorder) -> None:
+    Encoder.load(tiny_model("bert"), pooling="mean", device="cpu")
+    assert not [warning for warning in recwarn if issubclass(warning.category, ModelWarning)]
