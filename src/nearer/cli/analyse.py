@@ -51,6 +51,7 @@ def analyse(
     batch_size: options.BatchSize = None,
     device: options.Device = None,
     trust_remote_code: options.RemoteCode = False,
+    allow_pickle: options.AllowPickle = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an analysis in the folder.")] = False,
 ) -> None:
     """Look behind scores: alignment, uniformity, spectrum, similarity by rating, biases, rankings of single queries."""
@@ -83,6 +84,7 @@ def analyse(
             precision=precision.value,
             device=device,
             trust_remote_code=trust_remote_code,
+            allow_pickle=allow_pickle,
         )
         found = run(
             model,

@@ -34,6 +34,7 @@ def whiten(
     max_characters: options.MaxCharacters = MAX_CHARACTERS,
     device: options.Device = None,
     trust_remote_code: options.RemoteCode = False,
+    allow_pickle: options.AllowPickle = False,
 ) -> None:
     """Whiten a model's vectors: fitted on a text, saved as a layer of the model."""
     from nearer.baselines import whiten as fit
@@ -56,6 +57,7 @@ def whiten(
         pooler_as_head=pooler_as_head,
         device=device,
         trust_remote_code=trust_remote_code,
+        allow_pickle=allow_pickle,
     )
     made = fit(encoder, sentences, dimension=dimension, text=corpus or f"tasks {tasks}", progress=True)
     made.save(out)

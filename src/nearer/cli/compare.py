@@ -40,6 +40,7 @@ def compare(
     batch_size: options.BatchSize = None,
     device: options.Device = None,
     trust_remote_code: options.RemoteCode = False,
+    allow_pickle: options.AllowPickle = False,
 ) -> None:
     """Score models side by side, with intervals of the differences from the first, and published figures beside."""
     from nearer.analysis.compare import compare as run
@@ -68,6 +69,7 @@ def compare(
                 precision=precision.value,
                 device=device,
                 trust_remote_code=trust_remote_code,
+                allow_pickle=allow_pickle,
             )
 
     found = run(

@@ -71,6 +71,7 @@ def debiased(
     max_characters: options.MaxCharacters = MAX_CHARACTERS,
     device: options.Device = None,
     trust_remote_code: options.RemoteCode = False,
+    allow_pickle: options.AllowPickle = False,
 ) -> None:
     """Sample positives and negatives for each sentence by inverse propensity (DebCSE).
 
@@ -114,6 +115,7 @@ def debiased(
         pooler_as_head=pooler_as_head,
         device=device,
         trust_remote_code=trust_remote_code,
+        allow_pickle=allow_pickle,
     )
     store = VectorStore(encoder, precision=teacher_precision(encoder.device))
     made = generator_by_name(generator, words=lambda: WordFrequencies.of(reading), device=encoder.device)

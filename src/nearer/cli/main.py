@@ -6,6 +6,9 @@ import errno
 import io
 import os
 import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -29,7 +32,7 @@ from nearer.cli import (
     sweep,
     train,
 )
-from nearer.errors import NearerError
+from nearer.errors import ModelWarning, NearerError
 
 
 class Commands(TyperGroup):
@@ -40,7 +43,8 @@ class Commands(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         try:
-            result = super().invoke(ctx)
+            with _remarks_in_one_line():
+                result = super().invoke(ctx)
             sys.stdout.flush()  # what fails only when it is written out fails here, not when Python ends
             return result
         except NearerError as error:
@@ -82,6 +86,7 @@ app.command()(ranking.rank_encoder)
 app.command()(baselines.whiten)
 app.command()(baselines.static_words)
 app.command()(serve.serve)
+app.command()(export.convert)
 app.add_typer(construct.app, name="construct")
 app.add_typer(search.app, name="search")
 app.add_typer(data.app, name="data")
@@ -109,6 +114,24 @@ def main() -> None:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a sentence may hold what the terminal cannot show
     app()
+
+
+@contextmanager
+def _remarks_in_one_line() -> Iterator[None]:
+    """What we remark on a model, without the place in our code that Python adds."""
+    others = warnings.showwarning
+
+    def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+        if issubclass(category, ModelWarning):
+            print(f"note: {message}", file=sys.stderr)
+        else:
+            others(message, category, *place, **more)
+
+    warnings.showwarning = show
+    try:
+        yield
+    finally:
+        warnings.showwarning = others
 
 
 def _fail(message: str, code: int) -> NoReturn:

@@ -64,6 +64,7 @@ def evaluate(
     batch_size: options.BatchSize = None,
     device: options.Device = None,
     trust_remote_code: options.RemoteCode = False,
+    allow_pickle: options.AllowPickle = False,
 ) -> None:
     """Score a model: STS, transfer, ranking, reranking and retrieval tasks, published or of your own."""
     from nearer.baselines import load_scorer
@@ -87,6 +88,7 @@ def evaluate(
         precision=precision.value,
         device=device,
         trust_remote_code=trust_remote_code,
+        allow_pickle=allow_pickle,
     )
     if inference_weight is not None:
         if not isinstance(encoder, RankEncoder):
@@ -132,6 +134,7 @@ def encode(
     devices: options.Devices = None,
     processes: options.Processes = None,
     trust_remote_code: options.RemoteCode = False,
+    allow_pickle: options.AllowPickle = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the output.")] = False,
 ) -> None:
     """Encode the sentences of a file into a NumPy file, one row each, with a description beside it."""
@@ -150,6 +153,7 @@ def encode(
         pooler_as_head=pooler_as_head,
         device="cpu" if workers else device,  # the workers load it for themselves
         trust_remote_code=trust_remote_code,
+        allow_pickle=allow_pickle,
     )
     written = encode_file(
         encoder,
@@ -180,6 +184,7 @@ def similarity(
     pooler_as_head: options.PoolerAsHead = False,
     device: options.Device = None,
     trust_remote_code: options.RemoteCode = False,
+    allow_pickle: options.AllowPickle = False,
 ) -> None:
     """Print the similarity of two sentences: their cosine, or what a RankEncoder makes of it."""
     from nearer.baselines import load_scorer
@@ -192,6 +197,7 @@ def similarity(
         pooler_as_head=pooler_as_head,
         device=device,
         trust_remote_code=trust_remote_code,
+        allow_pickle=allow_pickle,
     )
     print(f"{encoder.similarity(first, second):.4f}")
 
@@ -212,6 +218,7 @@ def rank(
     max_characters: options.MaxCharacters = MAX_CHARACTERS,
     device: options.Device = None,
     trust_remote_code: options.RemoteCode = False,
+    allow_pickle: options.AllowPickle = False,
 ) -> None:
     """Rank the sentences of a file by nearness to a query: similarity, line and sentence, tab-separated."""
     from nearer.baselines import load_scorer
@@ -229,6 +236,7 @@ def rank(
         pooler_as_head=pooler_as_head,
         device=device,
         trust_remote_code=trust_remote_code,
+        allow_pickle=allow_pickle,
     )
     for ranked in encoder.rank(query, [sentence for _, sentence in located], top=top):
         print(f"{ranked.score:.4f}\t{located[ranked.place][0]}\t{one_line(ranked.sentence)}")

@@ -26,6 +26,7 @@ def embed(
     text_normalisation: options.Normalisation = None,
     pooler_as_head: options.PoolerAsHead = False,
     columns: options.Columns = None,
+    allow_pickle: options.AllowPickle = False,
     device: options.Device = None,
     engine: Annotated[
         options.EngineName,
@@ -52,6 +53,7 @@ def embed(
         max_length=max_length,
         text_normalisation=text_normalisation,
         pooler_as_head=pooler_as_head,
+        allow_pickle=allow_pickle,
     )
     with _teacher(settings, device, engine, workers) as teacher:
         before = len(teacher.store.vectors())
@@ -111,6 +113,7 @@ def rank_encoder(
     max_characters: options.MaxCharacters = MAX_CHARACTERS,
     device: options.Device = None,
     trust_remote_code: options.RemoteCode = False,
+    allow_pickle: options.AllowPickle = False,
 ) -> None:
     """Compare sentences by how alike they rank a corpus: RankEncoder on a model as it is, without training."""
     from nearer.encoder import Encoder
@@ -134,6 +137,7 @@ def rank_encoder(
         pooler_as_head=pooler_as_head,
         device=device,
         trust_remote_code=trust_remote_code,
+        allow_pickle=allow_pickle,
     )
     made = RankEncoder.build(
         encoder, sentences, inference_weight=inference_weight, approximate=approximate, progress=True

@@ -39,6 +39,7 @@ def report(
     batch_size: options.BatchSize = None,
     device: options.Device = None,
     trust_remote_code: options.RemoteCode = False,
+    allow_pickle: options.AllowPickle = False,
     force: Annotated[bool, typer.Option("--force", help="Replace a page that is there.")] = False,
 ) -> None:
     """Write one page about runs and models: settings, curves, scores, what lies behind them, how to do it again.
@@ -52,6 +53,7 @@ def report(
         "max_length": max_length,
         "pooler_as_head": pooler_as_head,
         "trust_remote_code": trust_remote_code,
+        "allow_pickle": allow_pickle,
     }
     page = write_report(
         targets,

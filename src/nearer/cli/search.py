@@ -64,6 +64,7 @@ def build(
     precision: options.Precision = options.PrecisionName.float32,
     device: options.Device = None,
     trust_remote_code: options.RemoteCode = False,
+    allow_pickle: options.AllowPickle = False,
     force: Annotated[bool, typer.Option("--force", help="Replace an index, or what was begun of another.")] = False,
 ) -> None:
     """Encode the sentences of a file and save them as an index. Interrupted, the same command goes on where it was."""
@@ -90,6 +91,7 @@ def build(
         text_normalisation=text_normalisation,
         pooler_as_head=pooler_as_head,
         trust_remote_code=trust_remote_code,
+        allow_pickle=allow_pickle,
     )
     show_report(reading.report)
     _say_what_it_is(out, index.manifest)
@@ -106,13 +108,16 @@ def add(
     model: MovedModel = None,
     device: options.Device = None,
     trust_remote_code: options.RemoteCode = False,
+    allow_pickle: options.AllowPickle = False,
     force: Annotated[bool, typer.Option("--force", help="Begin anew where another addition was begun.")] = False,
 ) -> None:
     """Add the sentences of a file to an index. Until it is done, the index stays as it was."""
     from nearer.search import SearchIndex
     from nearer.text import read_sentences
 
-    opened = SearchIndex.open(index, model=model, device=device, trust_remote_code=trust_remote_code)
+    opened = SearchIndex.open(
+        index, model=model, device=device, trust_remote_code=trust_remote_code, allow_pickle=allow_pickle
+    )
     duplicates = "drop" if drop_duplicates else "keep"
     reading = read_sentences(file, **options.read_options(columns, encoding, max_characters), duplicates=duplicates)
     opened.add(reading, progress=True, force=force)
@@ -139,6 +144,7 @@ def query(
     model: MovedModel = None,
     device: options.Device = None,
     trust_remote_code: options.RemoteCode = False,
+    allow_pickle: options.AllowPickle = False,
 ) -> None:
     """Print the sentences nearest to a text: score, line and sentence. With --rerank as a RankEncoder orders them."""
     from nearer.search import SearchIndex
@@ -147,7 +153,9 @@ def query(
 
     if bool(texts) == (file is not None):
         raise SettingError("give either texts or --file of them.")
-    opened = SearchIndex.open(index, model=model, device=device, trust_remote_code=trust_remote_code)
+    opened = SearchIndex.open(
+        index, model=model, device=device, trust_remote_code=trust_remote_code, allow_pickle=allow_pickle
+    )
     if k > len(opened):
         say(f"-k {k}: the index has {len(opened):,} sentences; all of them are shown")
     reading = None if file is None else read_sentences(file, columns=options.column_names(columns))

@@ -75,6 +75,7 @@ def serve(
     precision: options.Precision = options.PrecisionName.float32,
     device: options.Device = None,
     trust_remote_code: options.RemoteCode = False,
+    allow_pickle: options.AllowPickle = False,
 ) -> None:
     """Serve a model over HTTP, or two beside each other: a page to look at them, /v1/embeddings, /v1/rerank,
     /similarity, /v1/search, /map, /geometry, /v1/models, /health, /metrics."""
@@ -119,6 +120,7 @@ def serve(
             text_normalisation=text_normalisation,
             pooler_as_head=pooler_as_head,
             trust_remote_code=trust_remote_code,
+            allow_pickle=allow_pickle,
         )
         second = None
         if beside is not None:
@@ -134,6 +136,7 @@ def serve(
                 precision=precision.value,
                 pooling=beside_pooling,
                 trust_remote_code=trust_remote_code,
+                allow_pickle=allow_pickle,
             )
         app = create_app(
             first.model,

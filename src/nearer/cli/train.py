@@ -39,6 +39,7 @@ def train(
         bool, typer.Option("--no-compile", help="On a GPU: plain steps, nothing compiled or captured.")
     ] = False,
     columns: Annotated[str | None, typer.Option(help="Columns of the corpus in order, by name or number.")] = None,
+    allow_pickle: options.AllowPickle = False,
     settings: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replace a setting.")] = None,
     resume_run: Annotated[Path | None, typer.Option("--resume", metavar="RUN", help="Go on with this run.")] = None,
     no_report: Annotated[bool, typer.Option("--no-report", help="No RUN/report.html at the end.")] = False,
@@ -62,6 +63,8 @@ def train(
         overrides["max_steps"] = max_steps
     if no_compile:
         overrides["compile"] = False
+    if allow_pickle:
+        overrides["allow_pickle"] = True
     arguments: dict[str, Any] = {
         "recipe": recipe,
         "corpus": corpus,
