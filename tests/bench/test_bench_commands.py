@@ -103,13 +103,13 @@ class TestEncode:
     def test_all_of_it(self, bench, corpus: Path, tmp_path: Path) -> None:
         path = tmp_path / "report.json"
         done = bench(
-            *("encode", "--shape", "tiny", "--corpus", corpus, "--sizes", "20,40", "--precision", "float32,bf16"),
-            *("--peer-batch", 8, "--json", path),
+            *("encode", "--shape", "tiny", "--corpus", corpus, "--sizes", "6,12", "--precision", "float32,bf16"),
+            *("--peer-batch", 4, "--json", path),
         )
         assert done.code == 0, done.err
         rows = read(path).rows
-        names = [OURS, f"{PEER}, batch 8"]
-        expected = [(name, size) for size in (20, 40) for name in names] + [(f"{OURS}, file to file", 40)]
+        names = [OURS, f"{PEER}, batch 4"]
+        expected = [(name, size) for size in (6, 12) for name in names] + [(f"{OURS}, file to file", 12)]
         for precision in ("float32", "bf16"):
             own = [row for row in rows if row.subject == f"encoding in {precision}"]
             assert [(row.what, row.sentences) for row in own] == expected

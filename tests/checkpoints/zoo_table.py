@@ -13,7 +13,6 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -85,6 +84,10 @@ def write_table(rows: dict[str, Row]) -> None:
 
 
 def _row(name: str) -> Row:
+    from transformers.utils import logging
+
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
     os.environ["HF_HUB_OFFLINE"] = "1"
     with tempfile.TemporaryDirectory() as folder:
         os.environ["NEARER_CACHE"] = str(Path(folder) / "cache")
@@ -95,6 +98,6 @@ def _row(name: str) -> Row:
 
 if __name__ == "__main__":
     chosen = sys.argv[1:] or list(zoo.ARCHITECTURES)
-    with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn"), max_tasks_per_child=4) as pool:
-        found = dict(zip(chosen, pool.map(_row, chosen), strict=True))
+    with get_context("spawn").Pool(os.cpu_count(), maxtasksperchild=8) as pool:
+        found = dict(zip(chosen, pool.imap(_row, chosen), strict=True))
     write_table(found if len(found) == len(zoo.ARCHITECTURES) else {**read_table(), **found})

@@ -6,20 +6,17 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from patience import HANG
 
+Nearer = Callable[..., Any]
 COMMAND = [sys.executable, "-m", "nearer.cli.main"]
-
-
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*COMMAND, *arguments], capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}
-    )
 
 
 @pytest.fixture
@@ -40,32 +37,22 @@ def corpus(tmp_path: Path) -> Path:
     return path
 
 
-def test_recipes_are_listed() -> None:
-    done = run("recipes")
-    assert done.returncode == 0
-    assert "simcse-bert-base\n    Unsupervised SimCSE" in done.stdout
+def test_recipes_are_listed(nearer: Nearer) -> None:
+    done = nearer("recipes")
+    assert done.code == 0
+    assert "simcse-bert-base\n    Unsupervised SimCSE" in done.out
 
 
-def test_a_run_with_seeds_prints_mean_and_deviation(recipe: Path, corpus: Path, tmp_path: Path) -> None:
-    done = run(
-        "train",
-        str(recipe),
-        "--corpus",
-        str(corpus),
-        "--out",
-        str(tmp_path / "runs"),
-        "--max-steps",
-        "4",
-        "--seeds",
-        "0,1",
-    )
-    assert done.returncode == 0, done.stderr
-    assert "±" in done.stdout
+def test_a_run_with_seeds_prints_mean_and_deviation(recipe: Path, corpus: Path, tmp_path: Path, nearer: Nearer) -> None:
+    options = ("--corpus", corpus, "--out", tmp_path / "runs", "--max-steps", 4, "--seeds", "0,1")
+    done = nearer("train", recipe, *options)
+    assert done.code == 0, done.err
+    assert "±" in done.out
     assert (tmp_path / "runs" / "seed-1" / "model" / "nearer.json").exists()
     assert (tmp_path / "runs" / "summary.json").exists()
 
 
-def test_ctrl_c_saves_and_the_run_goes_on(recipe: Path, corpus: Path, tmp_path: Path) -> None:
+def test_ctrl_c_saves_and_the_run_goes_on(recipe: Path, corpus: Path, tmp_path: Path, nearer: Nearer) -> None:
     folder = tmp_path / "run"
     arguments = ["train", str(recipe), "--corpus", str(corpus), "--out", str(folder), "--max-steps", "60"]
     process = subprocess.Popen(
@@ -74,16 +61,17 @@ def test_ctrl_c_saves_and_the_run_goes_on(recipe: Path, corpus: Path, tmp_path: 
     assert process.stderr is not None
     while not list(folder.glob("checkpoints/step-*")):  # it runs, and has saved once
         assert process.poll() is None, process.stderr.read()
+        threading.Event().wait(0.05)  # so as not to take the time from it
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=HANG)
     assert process.returncode == 130
     assert f"go on with: nearer train --resume {folder}" in errors
     assert "Traceback" not in errors
-    done = run("train", "--resume", str(folder))
-    assert done.returncode == 0, done.stderr
-    assert f"model: {folder / 'model'}" in done.stderr
-    again = run("train", "--resume", str(folder))  # a finished run is left as it is
-    assert again.returncode == 0, again.stderr
+    done = nearer("train", "--resume", folder)
+    assert done.code == 0, done.err
+    assert f"model: {folder / 'model'}" in done.err
+    again = nearer("train", "--resume", folder)  # a finished run is left as it is
+    assert again.code == 0, again.err
 
 
 @pytest.mark.parametrize(
@@ -103,8 +91,8 @@ def test_ctrl_c_saves_and_the_run_goes_on(recipe: Path, corpus: Path, tmp_path: 
         (["train", "--resume", "nowhere"], "is not the folder of a run"),
     ],
 )
-def test_mistakes_are_told_in_one_line(arguments: list[str], message: str) -> None:
-    done = run(*arguments)
-    assert done.returncode == 1
-    assert message in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1
+def test_mistakes_are_told_in_one_line(arguments: list[str], message: str, nearer: Nearer) -> None:
+    done = nearer(*arguments)
+    assert done.code == 1
+    assert message in done.err
+    assert len(done.err.strip().splitlines()) == 1

@@ -15,7 +15,7 @@ def tiny_llm(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_tiny(tmp_path_factory.mktemp("llm") / "tiny")
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def by_hand(tiny_llm: Path) -> ByHand:
     return ByHand(tiny_llm, window=160)
 
