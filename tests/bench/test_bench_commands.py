@@ -54,7 +54,7 @@ class TestTrain:
         assert "evaluations on everyday" in all_of_it.note
         assert report.profile is not None
         assert report.settings["batches"] == [4, 64]
-        assert report.versions["pytorch"] == torch.__version__
+        assert torch.__version__.startswith(report.versions["pytorch"])  # which may add what it was built for
         assert report.command.startswith("nearer bench train --shape tiny")
         for shown in ("papers' loop", "arithmetic floor", "one epoch", "torch threads", "BERT of shape tiny"):
             assert shown in done.out

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import sentence_transformers
 import torch
 from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer
@@ -217,6 +218,10 @@ class TestStatic:
         assert ours.settings.max_length == 7
         assert not np.allclose(ours.encode(text), Encoder.load(tmp_path / "theirs", max_length=5).encode(text))
 
+    @pytest.mark.skipif(
+        tuple(map(int, sentence_transformers.__version__.split(".")[:2])) < (6, 2),
+        reason="older sentence-transformers cannot read them, there is nothing to compare with",
+    )
     def test_model2vec_files_are_read(self, tiny_model: Tiny, tmp_path: Path, sentences: list[str]) -> None:
         theirs = saved(tmp_path / "theirs", static(tiny_model), modules.Normalize())
         table = load_file(tmp_path / "theirs" / "model.safetensors")["embedding.weight"]

@@ -71,6 +71,17 @@ def _agreement(found: Any, wanted: Any) -> float:
     return float(np.corrcoef(np.argsort(np.argsort(found[places])), np.argsort(np.argsort(wanted[places])))[0, 1])
 
 
+def test_a_run_of_before_teachers_could_be_cut_goes_on(
+    ranking_recipe: Callable[..., Path], corpus: Path, teacher: Path, tmp_path: Path
+) -> None:
+    recipe, folder = ranking_recipe("rankcse", teacher_max_length="whole"), tmp_path / "run"
+    run = train(recipe, corpus, teachers=[teacher], out=folder, settings={"max_steps": 3, "test_on": []})
+    config = yaml.safe_load((folder / "config.yaml").read_text())
+    del config["settings"]["teacher_max_length"]
+    (folder / "config.yaml").write_text(yaml.safe_dump(config))
+    assert resume(folder).best_step == run.best_step
+
+
 def test_a_resumed_run_gives_the_same_weights_and_asks_its_teacher_nothing_new(
     ranking_recipe: Callable[..., Path],
     corpus: Path,

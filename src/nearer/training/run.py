@@ -96,10 +96,13 @@ def resume(folder: str | Path, *, progress: bool = False) -> TrainedModel:
     path = Path(folder) / CONFIG
     try:
         facts = yaml.safe_load(path.read_text(encoding="utf-8"))
-        recipe = check_recipe(facts["settings"], facts["recipe"])
+        settings = facts["settings"]
+        if settings.get("teachers") and "teacher_max_length" not in settings:
+            settings["teacher_max_length"] = "whole"  # what teachers read before it could be set
+        recipe = check_recipe(settings, facts["recipe"])
     except FileNotFoundError:
         raise SettingError(f"{folder}: is not the folder of a run (no {CONFIG}).") from None
-    except (OSError, yaml.YAMLError, KeyError, TypeError) as error:
+    except (OSError, yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
         raise SettingError(f"{path}: cannot be used ({error}).") from None
     return _run(Path(folder), recipe, facts, progress)
 
