@@ -33,6 +33,7 @@ def nearer(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) 
 
     def run(*arguments: object) -> Outcome:
         monkeypatch.setattr("sys.argv", ["nearer", *map(str, arguments)])
+        monkeypatch.setattr("__main__.__package__", "")  # else `python -m pytest` is what usage lines name
         capsys.readouterr()
         with pytest.raises(SystemExit) as caught:
             main()

@@ -71,7 +71,9 @@ BatchSize = Annotated[int | None, typer.Option(min=1, help="At most so many sent
 BatchTokens = Annotated[
     int | None, typer.Option(min=1, help="Tokens, padding included, encoded at a time. Default: by the device.")
 ]
-Precision = Annotated[PrecisionName, typer.Option(help="What the model computes in; int8 on the CPU only.")]
+Precision = Annotated[
+    PrecisionName, typer.Option(help="What the model computes in; int8 on the CPU only, on arm64 smaller but slower.")
+]
 Dtype = Annotated[DtypeName, typer.Option(help="What the vectors are written in.")]
 Devices = Annotated[
     str | None, typer.Option(metavar="LIST", help="A process for each of several devices: cuda:0,cuda:1 …")

@@ -156,9 +156,9 @@ def _int8_engine() -> str:
     there = torch.backends.quantized.supported_engines
     order: tuple[str, ...]
     if platform.machine().lower() in ("x86_64", "amd64"):
-        order = ("onednn", "x86", "fbgemm") if _has_vnni() else ("x86", "fbgemm", "onednn")
+        order = ["onednn", "x86", "fbgemm"] if _has_vnni() else ["x86", "fbgemm", "onednn"]
     else:
-        order = ("qnnpack", "onednn")
+        order = ["qnnpack", "onednn"]
     for engine in order:
         if engine in there:
             return engine
