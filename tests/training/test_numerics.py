@@ -13,6 +13,7 @@ import yaml
 
 import nearer
 from nearer.errors import SettingError
+from nearer.training import run as run_module
 from nearer.training import train
 from nearer.training.numerics import Numerics, choose_numerics, onednn_failed, pinned
 from nearer.training.trainer import Trainer
@@ -243,3 +244,24 @@ def dying_after(steps: int) -> Iterator[None]:
 def assert_equal(found: dict[str, Any], expected: dict[str, Any]) -> None:
     assert found.keys() == expected.keys()
     assert [name for name in expected if not torch.equal(found[name], expected[name])] == []
+
+
+class TestPrecision:
+    """On a processor without instructions for bf16 a step of it takes some hundred times as long."""
+
+    @pytest.mark.parametrize("there", [True, False])
+    def test_bf16_is_for_machines_that_have_it(
+        self,
+        there: bool,
+        recipe: Path,
+        corpus: Path,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        seen = []
+        monkeypatch.setattr(run_module, "has_bfloat16_products", lambda device: there)
+        monkeypatch.setattr(run_module, "Trainer", lambda *given: seen.append(given[-1].precision) or Trainer(*given))
+        train(recipe, corpus, out=tmp_path / "run", settings={**SHORT, "precision": "bf16", "max_steps": 1})
+        assert seen == ["bf16" if there else "float32"]
+        assert ("no instructions for bf16 products" in "".join(capsys.readouterr())) is not there
