@@ -66,7 +66,7 @@ class TestVectors:
         exact = encoder.encode(SENTENCES, normalize=True)
         lowered = encoder.encode(SENTENCES, normalize=True, precision="bf16")
         np.testing.assert_allclose(found, lowered, atol=4e-4)
-        assert 1e-3 < np.abs(found - exact).max() < 2e-2
+        assert 5e-4 < np.abs(found - exact).max() < 2e-2  # float16, in which they are kept, is twice as near
 
     def test_of_a_model_in_training_mode_without_dropout(
         self, tiny_model: Callable[[str], Path], corpus: Path, check_vectors: Check

@@ -11,9 +11,12 @@ import torch
 
 from nearer.encoder import Encoder
 from nearer.encoder.packed_attention import FusedSelfAttention
+from nearer.encoder.precision import has_bfloat16_products
 from nearer.training.trainer import Trainer
 from nearer.training.working_copy import WorkingCopy, layers_of
 
+# A processor without instructions for it takes some hundred times as long.
+STEPS_IN_BF16 = 50 if has_bfloat16_products(torch.device("cpu")) else 5
 TakeSteps = Callable[[Trainer, int], torch.Tensor]
 
 
@@ -70,7 +73,7 @@ def test_bfloat16_steps_stay_near_float32_steps(
 ) -> None:
     settings = {**settings, "learning_rate": 2e-5}  # a random model learns by leaps, which rounding sets off
     lower, full = make_trainer(**settings, precision="bf16"), make_trainer(**settings, precision="float32")
-    found, wanted = take_steps(lower, 50), take_steps(full, 50)
+    found, wanted = take_steps(lower, STEPS_IN_BF16), take_steps(full, STEPS_IN_BF16)
     torch.testing.assert_close(found[0, 0], wanted[0, 0], atol=0.05, rtol=0.05)
     assert float((found[:, 0] - wanted[:, 0]).abs().mean()) < 0.03
     assert {parameter.dtype for parameter in lower.model.parameters()} == {torch.float32}
@@ -94,7 +97,7 @@ def test_fused_projections_compute_what_three_do(
         # small ones, so bfloat16 shows; those of another projection would be off by more than 1
         assert float((found - wanted).norm() / wanted.norm()) < 0.5
     assert any(isinstance(module, FusedSelfAttention) for module in fused.working.model.modules())
-    found, wanted = take_steps(fused, 50), take_steps(padded, 50)
+    found, wanted = take_steps(fused, STEPS_IN_BF16), take_steps(padded, STEPS_IN_BF16)
     assert float((found[:, 0] - wanted[:, 0]).abs().mean()) < 0.03
     before, after = (trainer.model["encoder"].backbone.encoder.layer[1].attention.self for trainer in (padded, fused))
     for name in ("query", "key", "value"):  # all three have moved, and alike
