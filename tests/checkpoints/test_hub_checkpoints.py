@@ -134,7 +134,7 @@ class TestStrictness:
             loaded("bert", changed("bert", renamed("bert.", "roberta.")))
 
     def test_an_encoder_decoder_without_an_encoder_class_is_named(self, checkpoints: Path) -> None:
-        with pytest.raises(ModelError, match=r"bart is an encoder-decoder, .*; of such models t5, mt5, umt5"):
+        with pytest.raises(ModelError, match=r"bart is an encoder-decoder, .*; of such models t5, mt5 and umt5"):
             loaded("bart", zoo.make("bart", zoo.HUB, checkpoints))
 
 

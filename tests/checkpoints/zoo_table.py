@@ -14,6 +14,7 @@ import tempfile
 import warnings
 from collections.abc import Callable
 from functools import partial
+from importlib.metadata import version
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -39,7 +40,8 @@ def cell(name: str, column: str, root: Path) -> str:
     except NearerError as error:
         if "\n" in str(error):
             raise
-        return re.sub(r"^.*?: ", "", str(error).replace(str(root) + os.sep, "")).replace("|", "\\|")
+        # without the folder before it and the other library's words behind it, which every version words anew
+        return re.sub(r"^.*?: |(?<=traced) \(.*\)(?=\.$)", "", str(error).replace(str(root) + os.sep, ""))
     return YES
 
 
@@ -54,6 +56,17 @@ def _check(name: str, column: str, root: Path) -> Callable[[], object]:
     if column == "SimCSE":
         return lambda: zoo_checks.trains(name, hub(), root / f"{name}-run")
     return lambda: zoo_checks.exports(name, hub(), root / f"{name}-onnx")
+
+
+def libraries() -> str:
+    """What decides whether code can be traced, in words."""
+    packages = ("torch", "transformers", "sentence-transformers")
+    return "Made with " + ", ".join(f"{name} {version(name).partition('+')[0]}" for name in packages) + "."
+
+
+def read_libraries() -> str:
+    found = re.search(r"^Made with .*$", DOCUMENT.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return found.group() if found else ""
 
 
 def read_table() -> dict[str, Row]:
@@ -77,10 +90,10 @@ def write_table(rows: dict[str, Row]) -> None:
         lines.append(f"| `{name}` | {' | '.join(cells)} |")
     before, rest = DOCUMENT.read_text(encoding="utf-8").split(START)
     after = rest.split(END)[1]
-    after = re.sub(r"^\[\d+\] .*\n\n?", "", after, flags=re.MULTILINE).lstrip("\n")
+    after = re.sub(r"^(\[\d+\]|Made with) .*\n\n?", "", after, flags=re.MULTILINE).lstrip("\n")
     told = "".join(f"[{number}] {text}\n\n" for text, number in notes.items())
     table = "\n".join([START, *lines, END])
-    DOCUMENT.write_text(f"{before}{table}\n\n{told}{after}", encoding="utf-8")
+    DOCUMENT.write_text(f"{before}{table}\n\n{libraries()}\n\n{told}{after}", encoding="utf-8")
 
 
 def _row(name: str) -> Row:

@@ -183,7 +183,7 @@ def _family(folder: Path, config: Any) -> Any:
     if getattr(config, "is_encoder_decoder", False):
         raise ModelError(
             f"{folder}: {config.model_type} is an encoder-decoder, and transformers has no class for its encoder "
-            "alone; of such models t5, mt5, umt5 and t5gemma can be used."
+            "alone; of such models t5, mt5 and umt5 can be used."
         )
     return AutoModel
 
