@@ -154,7 +154,6 @@ def _int8_engine() -> str:
     A torch built for arm64 lists x86 and fbgemm as well, and even has x86 for its default: both fail there.
     """
     there = torch.backends.quantized.supported_engines
-    order: tuple[str, ...]
     if platform.machine().lower() in ("x86_64", "amd64"):
         order = ["onednn", "x86", "fbgemm"] if _has_vnni() else ["x86", "fbgemm", "onednn"]
     else:
