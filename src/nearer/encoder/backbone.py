@@ -12,7 +12,13 @@ from typing import Any
 import torch
 from torch import nn
 
-from nearer.encoder.checkpoint_weights import TRAINED_HEAD, check_weights, read_tensors, remark_on_heads
+from nearer.encoder.checkpoint_weights import (
+    TRAINED_HEAD,
+    check_weights,
+    read_weight,
+    remark_on_heads,
+    weight_files,
+)
 from nearer.encoder.pickles import PICKLE_MEND
 from nearer.encoder.projection import Dense
 from nearer.errors import ModelError, first_line, tell
@@ -80,8 +86,9 @@ def load_backbone(
     except Exception as error:
         raise ModelError(f"{folder}: its weights cannot be loaded ({first_line(error)}).") from error
     heads = check_weights(folder, model, info, pooler=pooler)
-    remark = remark_on_heads(folder, config, heads)
-    if remark is not None and not (pooler and any(key.startswith(TRAINED_HEAD) for key in heads)):
+    if pooler:  # `take_pooler` uses this one
+        heads = [name for name in heads if not name.startswith(f"{TRAINED_HEAD}.")]
+    if (remark := remark_on_heads(folder, config, heads)) is not None:
         tell(remark)
     module: nn.Module = model
     return module
@@ -89,10 +96,11 @@ def load_backbone(
 
 def take_pooler(backbone: nn.Module, folder: Path) -> Dense:
     """The head that a published SimCSE model keeps: as its trainer saved it, or as the checkpoint's pooling layer."""
-    trained = read_tensors(folder, (f"{TRAINED_HEAD}.weight", f"{TRAINED_HEAD}.bias"))
+    files = weight_files(folder)
+    trained = {name: f"{TRAINED_HEAD}.{name}" for name in ("weight", "bias")}
     pooler: Any = getattr(backbone, "pooler", None)
-    if len(trained) == 2:
-        weights = {name.removeprefix(f"{TRAINED_HEAD}."): tensor.float() for name, tensor in trained.items()}
+    if all(name in files for name in trained.values()):
+        weights = {ours: read_weight(files[name], name) for ours, name in trained.items()}
     elif isinstance(getattr(pooler, "dense", None), nn.Linear):
         weights = pooler.dense.state_dict()
     else:

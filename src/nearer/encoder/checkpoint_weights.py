@@ -19,7 +19,7 @@ from nearer.errors import ModelError
 
 # Constants that older checkpoints hold beside their weights; models make them themselves now.
 CONSTANTS = ("position_ids", "token_type_ids", "inv_freq", "masked_bias")
-# What a class is called whose heads belong to pretraining: nobody misses them in an encoder.
+# The names of classes for pretraining contain one of these. An encoder does not need the heads of such a class.
 PRETRAINED_BY = ("ForPreTraining", "ForMaskedLM", "ForCausalLM", "LMHead", "ForConditionalGeneration")
 # Where SimCSE's own trainer keeps its head.
 TRAINED_HEAD = "mlp.dense"
@@ -32,7 +32,7 @@ def check_weights(folder: Path, model: nn.Module, info: Mapping[str, Any], *, po
     """
     prefix = f"{getattr(model, 'base_model_prefix', '')}."
     inside = _names_of_parts(model)
-    found_prefix = prefix != "." and _is_prefixed(folder, prefix)
+    found_prefix = prefix != "." and any(name.startswith(prefix) for name in weight_files(folder))
     unexpected: list[str] = []
     heads: list[str] = []
     for key in sorted(info["unexpected_keys"]):
@@ -64,26 +64,24 @@ def remark_on_heads(folder: Path, config: Any, heads: Iterable[str]) -> str | No
     return f"{folder}: weights beside the encoder are left out: {listed}{mend}."
 
 
-def read_tensors(folder: Path, names: Iterable[str]) -> dict[str, Tensor]:
-    """Those of the named weights that the folder's safetensors files hold."""
+def weight_files(folder: Path) -> dict[str, Path]:
+    """By name of a weight, the safetensors file that holds it."""
     from safetensors import safe_open
 
-    wanted, found = set(names), {}
+    files: dict[str, Path] = {}
     for path in sorted(folder.glob("*.safetensors")):
         with safe_open(path, framework="pt") as file:
-            for name in wanted.intersection(file.keys()):
-                found[name] = file.get_tensor(name)
-    return found
+            files |= dict.fromkeys(file.keys(), path)
+    return files
 
 
-def _is_prefixed(folder: Path, prefix: str) -> bool:
+def read_weight(path: Path, name: str) -> Tensor:
+    """One weight of a safetensors file, in float32."""
     from safetensors import safe_open
 
-    for path in sorted(folder.glob("*.safetensors")):
-        with safe_open(path, framework="pt") as file:
-            if any(key.startswith(prefix) for key in file.keys()):  # noqa: SIM118
-                return True
-    return False
+    with safe_open(path, framework="pt") as file:
+        tensor: Tensor = file.get_tensor(name)
+        return tensor.float()
 
 
 def _names_of_parts(model: nn.Module) -> set[str]:

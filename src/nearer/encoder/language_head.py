@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from nearer.encoder.checkpoint_weights import read_weight, weight_files
+
 
 @dataclass(frozen=True)
 class Form:
@@ -145,26 +147,15 @@ class _Saved:
     """The weights in a checkpoint's files that belong to a head."""
 
     def __init__(self, folder: Path) -> None:
-        from safetensors import safe_open
-
-        self.places: dict[str, Path] = {}
-        for path in sorted(folder.glob("*.safetensors")):
-            with safe_open(path, framework="pt") as file:
-                self.places |= dict.fromkeys(file.keys(), path)
+        self.files = weight_files(folder)
 
     @property
     def unknown(self) -> str | None:
         """A weight of some head over the vocabulary, if there is any."""
-        return next((name for name in sorted(self.places) if name.startswith(STARTS)), None)
+        return next((name for name in sorted(self.files) if name.startswith(STARTS)), None)
 
     def tensor(self, name: str) -> Tensor | None:
-        from safetensors import safe_open
-
-        if name not in self.places:
-            return None
-        with safe_open(self.places[name], framework="pt") as file:
-            tensor: Tensor = file.get_tensor(name)
-            return tensor.float()
+        return read_weight(self.files[name], name) if name in self.files else None
 
     def parts(self, form: Form) -> dict[str, Tensor] | None:
         """By our names, those that there are; None unless the file has a head of this form."""
