@@ -154,7 +154,8 @@ def read_pickle(path: Path) -> dict[str, Tensor]:
             loaded: Any = torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         raise ModelError(
-            f"{path}: holds more than weights and was not read ({_refused(error)}); nothing of it was run."
+            f"{path}: holds more than weights or is damaged, and was not read ({_refused(error)}); "
+            "nothing of it was run."
         ) from None
     except (RuntimeError, EOFError, OSError, ValueError, KeyError, TypeError, struct.error) as error:
         raise ModelError(f"{path}: is damaged or no file of weights ({first_line(error)}).") from None
