@@ -19,7 +19,7 @@ ELSEWHERE = re.compile(r"(url\(|@import)\s*['\"]?(https?:)?//")  # in a style sh
 
 
 def build(folder: Path, settings: Path = ROOT / "mkdocs.yml") -> subprocess.CompletedProcess[str]:
-    pytest.importorskip("mkdocs", reason="pip install 'nearer[docs]'")
+    pytest.importorskip("mkdocs", reason="pip install -e '.[docs]'")
     command = [sys.executable, "-m", "mkdocs", "build", "--config-file", str(settings), "--site-dir", str(folder)]
     return subprocess.run(command, capture_output=True, text=True, timeout=HANG)
 
