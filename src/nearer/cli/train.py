@@ -1,4 +1,4 @@
-"""Commands that train: train, recipes, demo."""
+"""Commands that train: train, demo."""
 
 from __future__ import annotations
 
@@ -97,14 +97,6 @@ def train(
         table.add_row(name, figure)
     show_table(table)
     _report(folder, no_report)
-
-
-def recipes() -> None:
-    """List the recipes that ship with the package."""
-    from nearer.training.recipes import recipe_names, summary
-
-    for name in recipe_names():
-        print(f"{name}\n    {summary(name)}")
 
 
 def _show(run: Any) -> None:
