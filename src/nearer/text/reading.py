@@ -16,6 +16,7 @@ from pathlib import Path, PurePath
 from typing import Any, Generic, Literal, TypeVar
 
 from nearer.errors import InputError, SettingError
+from nearer.text.containment import contains_the_other, without_the_other
 from nearer.text.faults import Fault, ReadReport
 from nearer.text.hub import HUB_PREFIX, hub_rows
 from nearer.text.json_lines import json_rows
@@ -35,13 +36,19 @@ MAX_CHARACTERS = 10_000
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """How a source is read; part of the key under which its tokens are stored."""
+    """How a source is read; part of the key under which its tokens are stored.
+
+    strip_contained: of pairs in which one side contains the other, cut it out of the longer side. allow_dropped: go on
+    where most records cannot be used.
+    """
 
     columns: tuple[str, ...] | None = None
     encoding: str = "utf-8"
     format: str | None = None
     max_characters: int = MAX_CHARACTERS
     duplicates: Literal["keep", "drop"] = "keep"
+    strip_contained: bool = False
+    allow_dropped: bool = False
 
     def __post_init__(self) -> None:
         check_encoding(self.encoding)
@@ -51,6 +58,13 @@ class ReadOptions:
             raise SettingError(f"max_characters: {self.max_characters} is below 1.")
         if self.duplicates not in ("keep", "drop"):
             raise SettingError(f"duplicates: {self.duplicates!r} is neither 'keep' nor 'drop'.")
+
+    def to_dict(self) -> dict[str, Any]:
+        """What decides which records are read."""
+        options = {name: value for name, value in vars(self).items() if name != "allow_dropped"}
+        if not self.strip_contained:  # as it was before there was a choice: stored tokens are found again
+            del options["strip_contained"]
+        return options
 
 
 class Reading(Generic[Record]):
@@ -68,7 +82,7 @@ class Reading(Generic[Record]):
 
     def located(self) -> Iterator[tuple[int, Record]]:
         """Each record with the line (or row) it begins on."""
-        report = self.report = ReadReport(self.source)
+        report = self.report = ReadReport(self.source, allow_dropped=self.options.allow_dropped)
         clean = Clean(self.options.max_characters)
         seen: set[int] = set()
         counts: tuple[int, int] | None = None
@@ -82,6 +96,8 @@ class Reading(Generic[Record]):
                 record = self.shape.build(row.values, clean)
                 if isinstance(record, DebiasedSample):
                     counts = _same_counts(record, counts)
+                if isinstance(record, Pair) and record.score is None and contains_the_other(record):
+                    record = self._contained(record, row.line, report)
                 self._check_duplicate(record, row.line, seen, report)
             except Unusable as problem:
                 report.add(problem.fault, row.line, problem.detail)
@@ -92,7 +108,7 @@ class Reading(Generic[Record]):
     def fingerprint(self) -> str:
         """A digest of the content and the way it is read: equal digests mean equal records."""
         digest = hashlib.blake2b(digest_size=16)
-        options = {**vars(self.options), "shape": self.shape.name, "format": self._format()}
+        options = {**self.options.to_dict(), "shape": self.shape.name, "format": self._format()}
         digest.update(json.dumps(options, sort_keys=True).encode())
         if self.source.startswith(HUB_PREFIX):
             for record in self:
@@ -107,6 +123,16 @@ class Reading(Generic[Record]):
             except OSError as error:
                 raise InputError(f"{self.source}: cannot be read ({error.strerror or error}).") from None
         return digest.hexdigest()
+
+    def _contained(self, pair: Pair, line: int, report: ReadReport) -> Pair:
+        if not self.options.strip_contained:
+            report.add(Fault.CONTAINED, line)
+            return pair
+        stripped = without_the_other(pair)
+        if stripped is None:
+            raise Unusable(Fault.WRONG_FIELDS, "both sides are the same text")
+        report.add(Fault.STRIPPED, line)
+        return stripped
 
     def _check_duplicate(self, record: Any, line: int, seen: set[int], report: ReadReport) -> None:
         # 64-bit hashes instead of the texts: one million sentences take about 70 MB
