@@ -1,5 +1,7 @@
 """Reading sentences, pairs, triplets, debiased samples and ranking lists, with an account of every record.
 
+A source is a file, a data set of the hub (`hf:owner/name`), or something in memory (see `in_memory.py`).
+
 reading = read_sentences("corpus.txt.xz")
 for sentence in reading:
     ...
@@ -12,13 +14,14 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import Any, Generic, Literal, TypeVar
 
 from nearer.errors import InputError, SettingError
 from nearer.text.containment import contains_the_other, without_the_other
 from nearer.text.faults import Fault, ReadReport
 from nearer.text.hub import HUB_PREFIX, hub_rows
+from nearer.text.in_memory import InMemory, Source, is_path
 from nearer.text.json_lines import json_rows
 from nearer.text.lines import check_encoding, iter_text_lines
 from nearer.text.parquet import parquet_rows
@@ -70,8 +73,12 @@ class ReadOptions:
 class Reading(Generic[Record]):
     """The records of one source. Each iteration reads it anew and makes a new `report`."""
 
-    def __init__(self, source: str | Path, shape: Shape, options: ReadOptions) -> None:
-        self.source = str(source)
+    def __init__(self, source: Source, shape: Shape, options: ReadOptions, *, argument: str = "source") -> None:
+        """source: a path, or records in memory; then `argument` is what messages call them."""
+        self.in_memory = None if is_path(source) else InMemory(source, argument)
+        self.source = str(source) if self.in_memory is None else self.in_memory.name
+        if self.in_memory is not None and options.format is not None:
+            raise SettingError(f"format: is for files; {self.source} has none.")
         self.shape = shape
         self.options = options
         self.report = ReadReport(self.source)
@@ -110,6 +117,10 @@ class Reading(Generic[Record]):
         digest = hashlib.blake2b(digest_size=16)
         options = {**self.options.to_dict(), "shape": self.shape.name, "format": self._format()}
         digest.update(json.dumps(options, sort_keys=True).encode())
+        if self.in_memory is not None:
+            for row in self._rows(ReadReport(self.source)):
+                digest.update(repr(row).encode(errors="surrogatepass"))
+            return digest.hexdigest()
         if self.source.startswith(HUB_PREFIX):
             for record in self:
                 digest.update(repr(record).encode())
@@ -146,6 +157,8 @@ class Reading(Generic[Record]):
 
     def _rows(self, report: ReadReport) -> Iterator[Row]:
         columns = self.options.columns
+        if self.in_memory is not None:
+            return self.in_memory.rows(self.shape, columns, report)
         if self.source.startswith(HUB_PREFIX):
             return hub_rows(self.source, self.shape, columns, report)
         format = self._format()
@@ -163,6 +176,8 @@ class Reading(Generic[Record]):
 
     def _format(self) -> str:
         """By the name's ending. Plain text that must have columns is read as tab-separated."""
+        if self.in_memory is not None:
+            return "in memory"
         if self.options.format:
             format = self.options.format
         else:
@@ -193,33 +208,41 @@ def _same_counts(sample: DebiasedSample, wanted: tuple[int, int] | None) -> tupl
 
 
 def _options(columns: Sequence[str] | None, **others: Any) -> ReadOptions:
+    if isinstance(columns, str):  # one column's name, not its letters
+        columns = [columns]
     return ReadOptions(columns=None if columns is None else tuple(columns), **others)
 
 
-def read_sentences(source: str | Path, *, columns: Sequence[str] | None = None, **options: Any) -> Reading[str]:
+def read_sentences(
+    source: Source, *, columns: Sequence[str] | None = None, argument: str = "source", **options: Any
+) -> Reading[str]:
     """Sentences, one a record. `options`: see `ReadOptions`."""
-    return Reading(source, SENTENCES, _options(columns, **options))
+    return Reading(source, SENTENCES, _options(columns, **options), argument=argument)
 
 
-def read_pairs(source: str | Path, *, columns: Sequence[str] | None = None, **options: Any) -> Reading[Pair]:
+def read_pairs(
+    source: Source, *, columns: Sequence[str] | None = None, argument: str = "source", **options: Any
+) -> Reading[Pair]:
     """Pairs of sentences, with a score where a third column has one. `options`: see `ReadOptions`."""
-    return Reading(source, PAIRS, _options(columns, **options))
+    return Reading(source, PAIRS, _options(columns, **options), argument=argument)
 
 
-def read_triplets(source: str | Path, *, columns: Sequence[str] | None = None, **options: Any) -> Reading[Triplet]:
+def read_triplets(
+    source: Source, *, columns: Sequence[str] | None = None, argument: str = "source", **options: Any
+) -> Reading[Triplet]:
     """Anchor, positive, hard negative. `options`: see `ReadOptions`."""
-    return Reading(source, TRIPLETS, _options(columns, **options))
+    return Reading(source, TRIPLETS, _options(columns, **options), argument=argument)
 
 
 def read_debiased(
-    source: str | Path, *, columns: Sequence[str] | None = None, **options: Any
+    source: Source, *, columns: Sequence[str] | None = None, argument: str = "source", **options: Any
 ) -> Reading[DebiasedSample]:
     """Anchors with lists of mined positives and negatives (jsonl, parquet). `options`: see `ReadOptions`."""
-    return Reading(source, DEBIASED, _options(columns, **options))
+    return Reading(source, DEBIASED, _options(columns, **options), argument=argument)
 
 
 def read_ranking_lists(
-    source: str | Path, *, columns: Sequence[str] | None = None, **options: Any
+    source: Source, *, columns: Sequence[str] | None = None, argument: str = "source", **options: Any
 ) -> Reading[RankingList]:
     """Lists in descending similarity to their first sentence. `options`: see `ReadOptions`."""
-    return Reading(source, RANKING_LISTS, _options(columns, **options))
+    return Reading(source, RANKING_LISTS, _options(columns, **options), argument=argument)
