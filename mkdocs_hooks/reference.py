@@ -86,7 +86,9 @@ def commands_page() -> str:
     for names, command, context in _commands(group, "nearer", None):
         usage = " ".join([names, *command.collect_usage_pieces(context)])
         parts += [f"## {names}", _prose(command.help or ""), f"```sh\n{usage}\n```"]
-        records = [record for parameter in command.get_params(context) if (record := parameter.get_help_record(context))]
+        records = [
+            record for parameter in command.get_params(context) if (record := parameter.get_help_record(context))
+        ]
         shown = [(f"`{name}`", _prose(meaning)) for name, meaning in records if not name.endswith("--help")]
         parts.append(_table(("argument or option", "meaning"), shown, escaped=True) if shown else "")
     return "\n\n".join(parts)

@@ -51,7 +51,7 @@ class TestOneRecipe:
     def test_the_loops_meaning_is_not_taken_for_a_teachers(self) -> None:
         """Both have a setting max_length."""
         meanings = {name: meaning for name, _, meaning in described_recipe("rankcse-wiki-mini").settings}
-        assert meanings["max_length"] == TrainingSettings.model_fields["max_length"].description
+        assert meanings["max_length"].startswith(str(TrainingSettings.model_fields["max_length"].description))
 
     @pytest.mark.parametrize("name", recipe_names())
     def test_every_recipe_that_ships(self, name: str) -> None:

@@ -32,6 +32,7 @@ def whiten(
     columns: options.Columns = None,
     encoding: options.Encoding = "utf-8",
     max_characters: options.MaxCharacters = MAX_CHARACTERS,
+    allow_dropped: options.AllowDropped = False,
     device: options.Device = None,
     trust_remote_code: options.RemoteCode = False,
     allow_pickle: options.AllowPickle = False,
@@ -48,7 +49,7 @@ def whiten(
         sentences = _task_sentences(tasks, data)
     else:
         assert corpus is not None
-        sentences = list(_corpus_sentences(corpus, columns, encoding, max_characters))
+        sentences = list(_corpus_sentences(corpus, columns, encoding, max_characters, allow_dropped))
     encoder = Encoder.load(
         model,
         pooling=pooling,
@@ -74,13 +75,14 @@ def static_words(
     columns: options.Columns = None,
     encoding: options.Encoding = "utf-8",
     max_characters: options.MaxCharacters = MAX_CHARACTERS,
+    allow_dropped: options.AllowDropped = False,
 ) -> None:
     """Make a model of word vectors: a sentence is the mean of its words."""
     from nearer.baselines import StaticWords
 
     if out.exists():
         raise ModelError(f"{out}: is there already; choose another folder.")
-    text = None if needed is None else _corpus_sentences(needed, columns, encoding, max_characters)
+    text = None if needed is None else _corpus_sentences(needed, columns, encoding, max_characters, allow_dropped)
     made = StaticWords.read(file, needed=text, progress=True)
     made.save(out)
     repeated = made.provenance["repeated"]
@@ -88,12 +90,14 @@ def static_words(
     say(f"{out}: {len(made.words):,} words, {made.dimension} dimensions{told}")
 
 
-def _corpus_sentences(corpus: str, columns: str | None, encoding: str, max_characters: int) -> Iterator[str]:
+def _corpus_sentences(
+    corpus: str, columns: str | None, encoding: str, max_characters: int, allow_dropped: bool
+) -> Iterator[str]:
     """The sentences of each column in turn."""
     from nearer.text import read_sentences
 
     for column in options.column_names(columns) or (None,):
-        reading = read_sentences(corpus, **options.read_options(column, encoding, max_characters))
+        reading = read_sentences(corpus, **options.read_options(column, encoding, max_characters, allow_dropped))
         yield from reading
         show_report(reading.report)
         reading.report.check_kept(told=True)

@@ -79,6 +79,7 @@ def debiased(
     columns: options.Columns = None,
     encoding: options.Encoding = "utf-8",
     max_characters: options.MaxCharacters = MAX_CHARACTERS,
+    allow_dropped: options.AllowDropped = False,
     device: options.Device = None,
     trust_remote_code: options.RemoteCode = False,
     allow_pickle: options.AllowPickle = False,
@@ -112,7 +113,7 @@ def debiased(
         seed=seed,
     )
     # what can be wrong without a model first: loading and encoding take time
-    reading = read_sentences(corpus, **options.read_options(columns, encoding, max_characters))
+    reading = read_sentences(corpus, **options.read_options(columns, encoding, max_characters, allow_dropped))
     reading.fingerprint()
     triplets = None if nli is None else read_triplets(nli)
     if triplets is not None:

@@ -112,6 +112,7 @@ def lists(
     columns: options.Columns = None,
     encoding: options.Encoding = "utf-8",
     max_characters: options.MaxCharacters = MAX_CHARACTERS,
+    allow_dropped: options.AllowDropped = False,
 ) -> None:
     """Let a language model write lists of sentences that move away from a first one, step by step.
 
@@ -136,7 +137,7 @@ def lists(
         rules=rules.value,
         first_line=first_line,
     )
-    reading_options = options.read_options(columns, encoding, max_characters)
+    reading_options = options.read_options(columns, encoding, max_characters, allow_dropped)
     source = _source(corpus, starts, reading_options, model, pooling, clusters, per_cluster, seed, device)
     check_folder(out)
     if max_new_tokens is None:

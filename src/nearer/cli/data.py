@@ -14,6 +14,7 @@ from rich.table import Table
 from nearer.cli import options
 from nearer.cli.output import one_line, say, show_report, show_table
 from nearer.errors import InputError, NearerError
+from nearer.text.faults import Fault
 from nearer.text.reading import MAX_CHARACTERS, Reading, ReadOptions
 from nearer.text.shapes import SHAPES
 
@@ -37,18 +38,23 @@ def read(
     columns: options.Columns = None,
     encoding: options.Encoding = "utf-8",
     max_characters: options.MaxCharacters = MAX_CHARACTERS,
+    allow_dropped: options.AllowDropped = False,
+    strip_contained: options.StripContained = False,
     show: Annotated[int, typer.Option(min=0, help="Print so many records.")] = 3,
 ) -> None:
     """Read a file to the end and account for every record: what is kept, what is not, and where."""
-    reading: Reading[object] = Reading(
-        file, SHAPES[kind.value], ReadOptions(**options.read_options(columns, encoding, max_characters))
-    )
+    how = options.read_options(columns, encoding, max_characters, allow_dropped)
+    reading: Reading[object] = Reading(file, SHAPES[kind.value], ReadOptions(**how, strip_contained=strip_contained))
     records = reading.located()
     for line, record in itertools.islice(records, show):
         print(f"{line}\t{one_line(str(record))}")
     for _ in records:
         pass
     say(str(reading.report))
+    contained = reading.report.count(Fault.CONTAINED)
+    if contained:
+        share = contained / reading.report.kept
+        say(f"  {share:.0%} of the pairs can be matched by their words alone: training on them teaches little")
     reading.report.check_kept(told=True)
 
 
@@ -61,6 +67,7 @@ def tokenize(
     columns: options.Columns = None,
     encoding: options.Encoding = "utf-8",
     max_characters: options.MaxCharacters = MAX_CHARACTERS,
+    allow_dropped: options.AllowDropped = False,
 ) -> None:
     """Tokenise a corpus into the token store, where training finds it again."""
     from nearer.encoder.sources import find_folder
@@ -68,7 +75,7 @@ def tokenize(
     from nearer.text.token_store import open_store
 
     reading: Reading[object] = Reading(
-        file, SHAPES[kind.value], ReadOptions(**options.read_options(columns, encoding, max_characters))
+        file, SHAPES[kind.value], ReadOptions(**options.read_options(columns, encoding, max_characters, allow_dropped))
     )
     store = open_store(reading, load_tokenizer(find_folder(model)), max_length=max_length, progress=True)
     show_report(reading.report)
@@ -76,7 +83,7 @@ def tokenize(
     dropped = store.facts["report"]["dropped"]  # also where the store was built by an earlier run
     say(
         f"{store.folder}: {len(store):,} records ({dropped:,} dropped), {store.sentences:,} sentences, "
-        f"{mean:.1f} tokens each"
+        f"{mean:.1f} tokens each, {store.cut or 0:,} cut at {max_length} (--max-length)"
     )
 
 

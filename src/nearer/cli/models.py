@@ -128,6 +128,7 @@ def encode(
     columns: options.Columns = None,
     encoding: options.Encoding = "utf-8",
     max_characters: options.MaxCharacters = MAX_CHARACTERS,
+    allow_dropped: options.AllowDropped = False,
     precision: options.Precision = options.PrecisionName.float32,
     dtype: options.Dtype = options.DtypeName.float32,
     batch_tokens: options.BatchTokens = None,
@@ -146,7 +147,7 @@ def encode(
 
     check_output(out, overwrite=force)
     workers = options.worker_devices(device, devices, processes)
-    reading = read_sentences(file, **options.read_options(columns, encoding, max_characters))
+    reading = read_sentences(file, **options.read_options(columns, encoding, max_characters, allow_dropped))
     encoder = Encoder.load(
         model,
         pooling=pooling,
@@ -218,6 +219,7 @@ def rank(
     columns: options.Columns = None,
     encoding: options.Encoding = "utf-8",
     max_characters: options.MaxCharacters = MAX_CHARACTERS,
+    allow_dropped: options.AllowDropped = False,
     device: options.Device = None,
     trust_remote_code: options.RemoteCode = False,
     allow_pickle: options.AllowPickle = False,
@@ -226,7 +228,7 @@ def rank(
     from nearer.baselines import load_scorer
     from nearer.text import read_sentences
 
-    reading = read_sentences(file, **options.read_options(columns, encoding, max_characters))
+    reading = read_sentences(file, **options.read_options(columns, encoding, max_characters, allow_dropped))
     located = list(reading.located())
     show_report(reading.report)
     reading.report.check_kept(told=True)

@@ -84,6 +84,15 @@ Columns = Annotated[
 ]
 Encoding = Annotated[str, typer.Option(help="Text encoding of the file.")]
 MaxCharacters = Annotated[int, typer.Option(min=1, help="Longer texts are dropped and reported.")]
+AllowDropped = Annotated[
+    bool, typer.Option("--allow-dropped", help="Go on where most of the file cannot be used. Default: an error.")
+]
+StripContained = Annotated[
+    bool,
+    typer.Option(
+        "--strip-contained", help="Pairs: where one side contains the other (a text its title), cut it out there."
+    ),
+]
 
 
 def finite(value: float | None) -> float | None:
@@ -107,11 +116,14 @@ def seed_numbers(text: str) -> list[int]:
     return seeds
 
 
-def read_options(columns: str | None, encoding: str, max_characters: int) -> dict[str, Any]:
+def read_options(
+    columns: str | None, encoding: str, max_characters: int, allow_dropped: bool = False
+) -> dict[str, Any]:
     return {
         "columns": column_names(columns),
         "encoding": encoding,
         "max_characters": max_characters,
+        "allow_dropped": allow_dropped,
     }
 
 

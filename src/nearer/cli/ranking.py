@@ -114,6 +114,7 @@ def rank_encoder(
     columns: options.Columns = None,
     encoding: options.Encoding = "utf-8",
     max_characters: options.MaxCharacters = MAX_CHARACTERS,
+    allow_dropped: options.AllowDropped = False,
     device: options.Device = None,
     trust_remote_code: options.RemoteCode = False,
     allow_pickle: options.AllowPickle = False,
@@ -126,7 +127,7 @@ def rank_encoder(
 
     if out.exists():
         raise ModelError(f"{out}: is there already; choose another folder.")
-    reading = read_sentences(corpus, **options.read_options(columns, encoding, max_characters))
+    reading = read_sentences(corpus, **options.read_options(columns, encoding, max_characters, allow_dropped))
     sentences = sample_sentences(reading, size, seed)
     show_report(reading.report)
     reading.report.check_kept(told=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,6 +12,7 @@ from rich.table import Table
 from nearer.cli import completion, options
 from nearer.cli.output import say, show_table
 from nearer.errors import SettingError
+from nearer.text.reading import MAX_CHARACTERS
 
 
 def train(
@@ -45,6 +47,10 @@ def train(
         bool, typer.Option("--no-compile", help="On a GPU: plain steps, nothing compiled or captured.")
     ] = False,
     columns: Annotated[str | None, typer.Option(help="Columns of the corpus in order, by name or number.")] = None,
+    encoding: options.Encoding = "utf-8",
+    max_characters: options.MaxCharacters = MAX_CHARACTERS,
+    strip_contained: options.StripContained = False,
+    allow_dropped: options.AllowDropped = False,
     allow_pickle: options.AllowPickle = False,
     settings: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replace a setting.")] = None,
     resume_run: Annotated[Path | None, typer.Option("--resume", metavar="RUN", help="Go on with this run.")] = None,
@@ -59,6 +65,7 @@ def train(
         run = training.resume(resume_run, progress=True)
         _show(run)
         _report(run.folder, no_report)
+        _tell_untrained([run])
         return
     if recipe is None or corpus is None:
         raise SettingError("a recipe and --corpus FILE are needed (`nearer recipes` lists recipes), or --resume RUN.")
@@ -80,6 +87,12 @@ def train(
         "teachers": teacher,
         "data": data,
         "columns": options.column_names(columns),
+        "reading": {
+            "encoding": encoding,
+            "max_characters": max_characters,
+            "strip_contained": strip_contained,
+            "allow_dropped": allow_dropped,
+        },
         "settings": overrides,
         "progress": True,
     }
@@ -87,9 +100,10 @@ def train(
         run = training.train(**arguments, out=out)
         _show(run)
         _report(run.folder, no_report)
+        _tell_untrained([run])
         return
     folder = out or Path("runs") / Path(recipe).stem
-    _, figures = training.train_seeds(options.seed_numbers(seeds), folder, **arguments)
+    runs, figures = training.train_seeds(options.seed_numbers(seeds), folder, **arguments)
     table = Table(title=f"{folder}, seeds {seeds}", title_justify="left")
     table.add_column("task")
     table.add_column("mean ± sd", justify="right")
@@ -97,15 +111,26 @@ def train(
         table.add_row(name, figure)
     show_table(table)
     _report(folder, no_report)
+    _tell_untrained(runs)
 
 
 def _show(run: Any) -> None:
     if run.scores is not None:
         show_table(run.scores.table())
     if run.best_score is not None:
-        kept = "" if run.best_step else ": the model is kept as it was, since no step was better"
-        say(f"best on dev: {run.best_score:.2f} at step {run.best_step}{kept}")
+        say(f"best on dev: {run.best_score:.2f} at step {run.best_step}")
     say(f"model: {run.model}")
+
+
+def _tell_untrained(runs: Sequence[Any]) -> None:
+    """The last line, where training gave nothing: nobody should take the model for a trained one."""
+    untrained = [run for run in runs if run.untrained]
+    if untrained:
+        which = "" if len(runs) == 1 else f" ({', '.join(run.folder.name for run in untrained)})"
+        say(
+            f"untrained{which}: no step was better on dev than the model it started from, which is kept as it was. "
+            "The metrics and the report show what the steps did."
+        )
 
 
 def _report(folder: Path, unwanted: bool) -> None:

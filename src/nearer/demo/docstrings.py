@@ -18,9 +18,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nearer.demo.prose import looks_english, paragraphs, split_sentences
+from nearer.demo.prose import looks_english, paragraphs
 from nearer.errors import InputError
 from nearer.progress import progress_bar
+from nearer.text.sentences import split_sentences
 
 # Tests say little in English; what lies in _vendor is another package's, often a second time.
 SKIPPED_FOLDERS = frozenset({"test", "tests", "idle_test", "_vendor", "site-packages", "dist-packages", "__pycache__"})

@@ -38,9 +38,6 @@ _MARKUP = (
 )
 _TYPOGRAPHY = str.maketrans({"‘": "'", "’": "'", "“": '"', "”": '"', "–": "-", "—": "-", "…": "...", "\u00a0": " "})
 
-_ABBREVIATIONS = frozenset({"e.g.", "i.e.", "vs.", "cf.", "fig.", "eq.", "al.", "sec.", "ref.", "approx.", "resp."})
-_END = re.compile(r"[.!?][\"')\]]*\s+(?=[\"'(]?[A-Z0-9])")
-
 _WORD = re.compile(r"^[\"'(]*[A-Za-z]+(?:['-][A-Za-z]+)*[\"')]*[.,;:!?]*[\"')]*$")
 _COMMON_WORD = re.compile(
     r"\b(?:an?|all|and|any|are|as|at|be|been|but|by|can|do|does|for|from|has|have|if|in|into|is|its?|more|must|no|not|of"
@@ -69,19 +66,6 @@ def plain(text: str) -> str:
     for pattern, replacement in _MARKUP:
         text = pattern.sub(replacement, text)
     return " ".join(_URL.sub("", text).replace("\\", "").split())
-
-
-def split_sentences(paragraph: str) -> Iterator[str]:
-    """Split after `.`, `!` or `?` before a capital or digit, but not after an abbreviation or a single letter."""
-    start = 0
-    for end in _END.finditer(paragraph):
-        last_word = paragraph[start : end.start() + 1].rpartition(" ")[2].lower().lstrip("(\"'")
-        if last_word in _ABBREVIATIONS or re.fullmatch(r"[a-z]\.", last_word):
-            continue
-        yield paragraph[start : end.end()].strip()
-        start = end.end()
-    if paragraph[start:].strip():
-        yield paragraph[start:].strip()
 
 
 def looks_english(sentence: str) -> bool:

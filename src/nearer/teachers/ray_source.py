@@ -26,9 +26,11 @@ class WindowSource(_Datasource):  # type: ignore[misc]
 
     def __init__(self, missing: MissingSentences, size: int) -> None:
         super().__init__()
-        source = missing.reading.source
-        if not source.startswith(HUB_PREFIX):
-            source = str(Path(source).absolute())  # the reader's working folder is another one
+        source: Any = missing.reading.in_memory
+        if source is None:
+            source = missing.reading.source
+            if not source.startswith(HUB_PREFIX):
+                source = str(Path(source).absolute())  # the reader's working folder is another one
         count = len(missing.marked)
         # a bit for each sentence is sent, not its key: the keys come back with the vectors and are compared then
         packed = np.packbits(missing.marked)
@@ -46,7 +48,7 @@ class WindowSource(_Datasource):  # type: ignore[misc]
         return [ReadTask(self.read, BlockMetadata(num_rows=None, size_bytes=None, input_files=None, exec_stats=None))]
 
 
-def read_windows(source: str, options: ReadOptions, packed: NDArray[np.uint8], count: int, size: int) -> Iterator[Any]:
+def read_windows(source: Any, options: ReadOptions, packed: NDArray[np.uint8], count: int, size: int) -> Iterator[Any]:
     import pyarrow
 
     marked = np.unpackbits(packed, count=count).astype(bool)

@@ -24,6 +24,13 @@ class Fault(Enum):
     BAD_SCORE = ("with a score that is not a finite number", "dropped", True)
     SHORT_LIST = ("shorter than list_length", "dropped; lower list_length to keep them", True)
     LONG_LIST = ("longer than list_length", "cut, the first sentences kept", False)
+    CONTAINED = (
+        "in which one side contains the other",
+        "kept; cut it out with strip_contained (--strip-contained)",
+        False,
+    )
+    STRIPPED = ("in which one side contained the other", "cut out", False)
+    HELD_OUT = ("held out for the dev task", "not trained on", True)
     DUPLICATE = ("duplicate", "kept", False)
     DUPLICATE_DROPPED = ("duplicate", "dropped, the first one kept", True)
     DAMAGED = ("damaged data", "reading stopped here, what came before is kept", False)
@@ -32,6 +39,10 @@ class Fault(Enum):
         self.label = label
         self.rule = rule
         self.drops = drops
+
+
+# Of these, most records of a good file may be: blank lines, repetitions, lists cut to a wish
+EXPECTED = frozenset({Fault.EMPTY, Fault.DUPLICATE_DROPPED, Fault.SHORT_LIST, Fault.HELD_OUT})
 
 
 @dataclass
@@ -44,10 +55,14 @@ class Tally:
 
 @dataclass
 class ReadReport:
-    """The account of one reading: `read == kept + dropped` holds at every moment between records."""
+    """The account of one reading: `read == kept + dropped` holds at every moment between records.
+
+    allow_dropped: that most records are unusable is meant, and no error.
+    """
 
     source: str
     unit: str = "line"
+    allow_dropped: bool = False
     read: int = 0
     kept: int = 0
     tallies: dict[Fault, Tally] = field(default_factory=dict)
@@ -72,9 +87,21 @@ class ReadReport:
             self.notes.append(text)
 
     def check_kept(self, *, told: bool = False) -> None:
-        """That nothing could be used is an error, with the reasons unless the user was told them already."""
+        """Too little of use is an error, with the reasons unless the user was told them already.
+
+        Too little is nothing at all, or fewer records than could not be read or understood: then the file is likely
+        of another format or encoding than it was taken for.
+        """
+        reasons = "" if told else f"\n{self}"
         if not self.kept:
-            raise InputError(f"{self.source}: nothing in it could be used." + ("" if told else f"\n{self}"))
+            raise InputError(f"{self.source}: nothing in it could be used.{reasons}")
+        unusable = sum(tally.count for fault, tally in self.tallies.items() if fault.drops and fault not in EXPECTED)
+        usable = self.read - unusable
+        if unusable > usable and not self.allow_dropped:
+            raise InputError(
+                f"{self.source}: {unusable:,} of {self.read:,} {self.unit}s could not be used; is it the right file, "
+                f"format and encoding? If so, allow it with allow_dropped (--allow-dropped).{reasons}"
+            )
 
     def to_dict(self) -> dict[str, object]:
         return {

@@ -32,10 +32,11 @@ def json_rows(lines: Iterable[TextLine], shape: Shape, columns: Sequence[str] | 
         except (ValueError, RecursionError) as error:  # a number of thousands of digits, a nest of thousands of lists
             yield Row(line.number, (), Fault.BAD_JSON, first_line(error))
             continue
-        yield _json_row(line.number, value, shape, columns)
+        yield value_row(line.number, value, shape, columns)
 
 
-def _json_row(number: int, value: object, shape: Shape, columns: Sequence[str] | None) -> Row:
+def value_row(number: int, value: object, shape: Shape, columns: Sequence[str] | None) -> Row:
+    """The row of one value as JSON knows them."""
     if isinstance(value, dict):
         return _object_row(number, value, shape, columns)
     if isinstance(value, str):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from pathlib import Path
 
 from nearer.errors import SettingError
 from nearer.text.faults import Fault
+from nearer.text.in_memory import Source
 from nearer.text.reading import Reading, ReadOptions
 from nearer.text.records import RankingList
 from nearer.text.shapes import RANKING_LISTS, SENTENCES
@@ -16,10 +16,10 @@ from nearer.text.shapes import RANKING_LISTS, SENTENCES
 class EqualLists(Reading[RankingList]):
     """Ranking lists of `length` sentences: the first ones of longer lists; shorter lists are dropped and counted."""
 
-    def __init__(self, source: str | Path, options: ReadOptions, length: int) -> None:
+    def __init__(self, source: Source, options: ReadOptions, length: int, *, argument: str = "source") -> None:
         if length < 2:
             raise SettingError(f"list_length: {length} leaves nothing to rank (2 at least).")
-        super().__init__(source, RANKING_LISTS, options)
+        super().__init__(source, RANKING_LISTS, options, argument=argument)
         self.length = length
 
     def located(self) -> Iterator[tuple[int, RankingList]]:

@@ -1,5 +1,7 @@
 """Reading sentences, pairs, triplets, debiased samples and ranking lists, with an account of every record.
 
+A source is a file, a data set of the hub (`hf:owner/name`), or something in memory (see `in_memory.py`).
+
 reading = read_sentences("corpus.txt.xz")
 for sentence in reading:
     ...
@@ -12,12 +14,14 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import Any, Generic, Literal, TypeVar
 
 from nearer.errors import InputError, SettingError
+from nearer.text.containment import contains_the_other, without_the_other
 from nearer.text.faults import Fault, ReadReport
 from nearer.text.hub import HUB_PREFIX, hub_rows
+from nearer.text.in_memory import InMemory, Source, is_path
 from nearer.text.json_lines import json_rows
 from nearer.text.lines import check_encoding, iter_text_lines
 from nearer.text.parquet import parquet_rows
@@ -35,13 +39,19 @@ MAX_CHARACTERS = 10_000
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """How a source is read; part of the key under which its tokens are stored."""
+    """How a source is read; part of the key under which its tokens are stored.
+
+    strip_contained: of pairs in which one side contains the other, cut it out of the longer side. allow_dropped: go on
+    where most records cannot be used.
+    """
 
     columns: tuple[str, ...] | None = None
     encoding: str = "utf-8"
     format: str | None = None
     max_characters: int = MAX_CHARACTERS
     duplicates: Literal["keep", "drop"] = "keep"
+    strip_contained: bool = False
+    allow_dropped: bool = False
 
     def __post_init__(self) -> None:
         check_encoding(self.encoding)
@@ -52,12 +62,23 @@ class ReadOptions:
         if self.duplicates not in ("keep", "drop"):
             raise SettingError(f"duplicates: {self.duplicates!r} is neither 'keep' nor 'drop'.")
 
+    def to_dict(self) -> dict[str, Any]:
+        """What decides which records are read."""
+        options = {name: value for name, value in vars(self).items() if name != "allow_dropped"}
+        if not self.strip_contained:  # as it was before there was a choice: stored tokens are found again
+            del options["strip_contained"]
+        return options
+
 
 class Reading(Generic[Record]):
     """The records of one source. Each iteration reads it anew and makes a new `report`."""
 
-    def __init__(self, source: str | Path, shape: Shape, options: ReadOptions) -> None:
-        self.source = str(source)
+    def __init__(self, source: Source, shape: Shape, options: ReadOptions, *, argument: str = "source") -> None:
+        """source: a path, or records in memory; then `argument` is what messages call them."""
+        self.in_memory = None if is_path(source) else InMemory(source, argument)
+        self.source = str(source) if self.in_memory is None else self.in_memory.name
+        if self.in_memory is not None and options.format is not None:
+            raise SettingError(f"format: is for files; {self.source} has none.")
         self.shape = shape
         self.options = options
         self.report = ReadReport(self.source)
@@ -68,7 +89,7 @@ class Reading(Generic[Record]):
 
     def located(self) -> Iterator[tuple[int, Record]]:
         """Each record with the line (or row) it begins on."""
-        report = self.report = ReadReport(self.source)
+        report = self.report = ReadReport(self.source, allow_dropped=self.options.allow_dropped)
         clean = Clean(self.options.max_characters)
         seen: set[int] = set()
         counts: tuple[int, int] | None = None
@@ -82,6 +103,8 @@ class Reading(Generic[Record]):
                 record = self.shape.build(row.values, clean)
                 if isinstance(record, DebiasedSample):
                     counts = _same_counts(record, counts)
+                if isinstance(record, Pair) and record.score is None and contains_the_other(record):
+                    record = self._contained(record, row.line, report)
                 self._check_duplicate(record, row.line, seen, report)
             except Unusable as problem:
                 report.add(problem.fault, row.line, problem.detail)
@@ -92,8 +115,12 @@ class Reading(Generic[Record]):
     def fingerprint(self) -> str:
         """A digest of the content and the way it is read: equal digests mean equal records."""
         digest = hashlib.blake2b(digest_size=16)
-        options = {**vars(self.options), "shape": self.shape.name, "format": self._format()}
+        options = {**self.options.to_dict(), "shape": self.shape.name, "format": self._format()}
         digest.update(json.dumps(options, sort_keys=True).encode())
+        if self.in_memory is not None:
+            for row in self._rows(ReadReport(self.source)):
+                digest.update(repr(row).encode(errors="surrogatepass"))
+            return digest.hexdigest()
         if self.source.startswith(HUB_PREFIX):
             for record in self:
                 digest.update(repr(record).encode())
@@ -108,6 +135,16 @@ class Reading(Generic[Record]):
                 raise InputError(f"{self.source}: cannot be read ({error.strerror or error}).") from None
         return digest.hexdigest()
 
+    def _contained(self, pair: Pair, line: int, report: ReadReport) -> Pair:
+        if not self.options.strip_contained:
+            report.add(Fault.CONTAINED, line)
+            return pair
+        stripped = without_the_other(pair)
+        if stripped is None:
+            raise Unusable(Fault.WRONG_FIELDS, "both sides are the same text")
+        report.add(Fault.STRIPPED, line)
+        return stripped
+
     def _check_duplicate(self, record: Any, line: int, seen: set[int], report: ReadReport) -> None:
         # 64-bit hashes instead of the texts: one million sentences take about 70 MB
         key = hash(record[:2] if isinstance(record, Pair) else record)
@@ -120,6 +157,8 @@ class Reading(Generic[Record]):
 
     def _rows(self, report: ReadReport) -> Iterator[Row]:
         columns = self.options.columns
+        if self.in_memory is not None:
+            return self.in_memory.rows(self.shape, columns, report)
         if self.source.startswith(HUB_PREFIX):
             return hub_rows(self.source, self.shape, columns, report)
         format = self._format()
@@ -137,6 +176,8 @@ class Reading(Generic[Record]):
 
     def _format(self) -> str:
         """By the name's ending. Plain text that must have columns is read as tab-separated."""
+        if self.in_memory is not None:
+            return "in memory"
         if self.options.format:
             format = self.options.format
         else:
@@ -167,33 +208,41 @@ def _same_counts(sample: DebiasedSample, wanted: tuple[int, int] | None) -> tupl
 
 
 def _options(columns: Sequence[str] | None, **others: Any) -> ReadOptions:
+    if isinstance(columns, str):  # one column's name, not its letters
+        columns = [columns]
     return ReadOptions(columns=None if columns is None else tuple(columns), **others)
 
 
-def read_sentences(source: str | Path, *, columns: Sequence[str] | None = None, **options: Any) -> Reading[str]:
+def read_sentences(
+    source: Source, *, columns: Sequence[str] | None = None, argument: str = "source", **options: Any
+) -> Reading[str]:
     """Sentences, one a record. `options`: see `ReadOptions`."""
-    return Reading(source, SENTENCES, _options(columns, **options))
+    return Reading(source, SENTENCES, _options(columns, **options), argument=argument)
 
 
-def read_pairs(source: str | Path, *, columns: Sequence[str] | None = None, **options: Any) -> Reading[Pair]:
+def read_pairs(
+    source: Source, *, columns: Sequence[str] | None = None, argument: str = "source", **options: Any
+) -> Reading[Pair]:
     """Pairs of sentences, with a score where a third column has one. `options`: see `ReadOptions`."""
-    return Reading(source, PAIRS, _options(columns, **options))
+    return Reading(source, PAIRS, _options(columns, **options), argument=argument)
 
 
-def read_triplets(source: str | Path, *, columns: Sequence[str] | None = None, **options: Any) -> Reading[Triplet]:
+def read_triplets(
+    source: Source, *, columns: Sequence[str] | None = None, argument: str = "source", **options: Any
+) -> Reading[Triplet]:
     """Anchor, positive, hard negative. `options`: see `ReadOptions`."""
-    return Reading(source, TRIPLETS, _options(columns, **options))
+    return Reading(source, TRIPLETS, _options(columns, **options), argument=argument)
 
 
 def read_debiased(
-    source: str | Path, *, columns: Sequence[str] | None = None, **options: Any
+    source: Source, *, columns: Sequence[str] | None = None, argument: str = "source", **options: Any
 ) -> Reading[DebiasedSample]:
     """Anchors with lists of mined positives and negatives (jsonl, parquet). `options`: see `ReadOptions`."""
-    return Reading(source, DEBIASED, _options(columns, **options))
+    return Reading(source, DEBIASED, _options(columns, **options), argument=argument)
 
 
 def read_ranking_lists(
-    source: str | Path, *, columns: Sequence[str] | None = None, **options: Any
+    source: Source, *, columns: Sequence[str] | None = None, argument: str = "source", **options: Any
 ) -> Reading[RankingList]:
     """Lists in descending similarity to their first sentence. `options`: see `ReadOptions`."""
-    return Reading(source, RANKING_LISTS, _options(columns, **options))
+    return Reading(source, RANKING_LISTS, _options(columns, **options), argument=argument)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 
 class Pair(NamedTuple):
@@ -36,3 +37,14 @@ class RankingList(NamedTuple):
     """Sentences in descending similarity to the first one."""
 
     sentences: tuple[str, ...]
+
+
+def texts_of(record: Any) -> Sequence[str]:
+    """A record's texts in order; one has as many as another of the same source."""
+    if isinstance(record, str):
+        return (record,)
+    if isinstance(record, RankingList):
+        return record.sentences
+    if isinstance(record, DebiasedSample):
+        return (record.anchor, *record.positives, *record.negatives)
+    return [value for value in record if isinstance(value, str)]

@@ -18,7 +18,6 @@ import json
 import os
 import shutil
 import uuid
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,9 +31,9 @@ from nearer.text.cache import cache_folder
 from nearer.text.chunks import chunks
 from nearer.text.normalise import normalisation
 from nearer.text.reading import Reading
-from nearer.text.records import DebiasedSample, RankingList
+from nearer.text.records import texts_of
 from nearer.text.shapes import RANKING_LISTS
-from nearer.text.tokenise import tokenise, tokenizer_fingerprint
+from nearer.text.tokenise import tokenise_counting, tokenizer_fingerprint
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -56,6 +55,12 @@ class TokenStore:
     @property
     def sentences(self) -> int:
         return len(self.offsets) - 1
+
+    @property
+    def cut(self) -> int | None:
+        """How many sentences were cut at the maximum length; None for stores of versions that did not count."""
+        counted: int | None = self.facts.get("cut")
+        return counted
 
     @property
     def lengths(self) -> NDArray[np.int64]:
@@ -134,18 +139,20 @@ def _build(
     normalise = normalisation(text_normalisation)
     dtype = np.dtype(np.uint16 if len(tokenizer) <= 2**16 else np.uint32)
     offsets = [np.zeros(1, dtype=np.int64)]
-    fields = total = 0
+    fields = total = cut = 0
     with (
         open(folder / "tokens.bin", "wb") as file,
         progress_bar("tokenising", None, "records", shown=progress) as advance,
     ):
         for records in chunks(reading.located(), RECORDS_AT_ONCE):
-            texts = [_texts(record) for _, record in records]
+            texts = [texts_of(record) for _, record in records]
             fields = fields or len(texts[0])
             for (line, _), text in zip(records, texts, strict=True):
                 if len(text) != fields:
                     raise _unequal(reading, line, len(text), fields)
-            rows = tokenise(tokenizer, [normalise(sentence) for text in texts for sentence in text], max_length)
+            sentences = [normalise(sentence) for text in texts for sentence in text]
+            rows, some_cut = tokenise_counting(tokenizer, sentences, max_length)
+            cut += some_cut
             file.write(np.fromiter(itertools.chain.from_iterable(rows), dtype=dtype).tobytes())
             offsets.append(total + np.cumsum([len(row) for row in rows], dtype=np.int64))
             total = int(offsets[-1][-1])
@@ -162,6 +169,7 @@ def _build(
         "tokens": total,
         "dtype": dtype.name,
         "max_length": max_length,
+        "cut": cut,
         "text_normalisation": text_normalisation,
         "report": reading.report.to_dict(),
     }
@@ -174,16 +182,6 @@ def _unequal(reading: Reading[Any], line: int, found: int, wanted: int) -> Input
         return InputError(f"{message}; all must have as many.")
     shorter = min(found, wanted)
     return InputError(f"{message}; list_length={shorter} cuts longer lists to {shorter}, and leaves out shorter ones.")
-
-
-def _texts(record: Any) -> Sequence[str]:
-    if isinstance(record, str):
-        return (record,)
-    if isinstance(record, RankingList):
-        return record.sentences
-    if isinstance(record, DebiasedSample):
-        return (record.anchor, *record.positives, *record.negatives)
-    return [value for value in record if isinstance(value, str)]
 
 
 def _mapped(path: Path, dtype: np.dtype[Any], count: int) -> NDArray[Any]:

@@ -13,16 +13,42 @@ if TYPE_CHECKING:
 
 def tokenise(tokenizer: PreTrainedTokenizerBase, sentences: Sequence[str], max_length: int) -> list[list[int]]:
     """Token ids with the special tokens, cut at `max_length`, without padding."""
+    return tokenise_counting(tokenizer, sentences, max_length)[0]
+
+
+def tokenise_counting(
+    tokenizer: PreTrainedTokenizerBase, sentences: Sequence[str], max_length: int
+) -> tuple[list[list[int]], int]:
+    """Token ids as `tokenise` has them, and how many of the sentences were cut."""
     backend: Any = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None:  # a tokenizer written in Python
         encoded = tokenizer(
             list(sentences), truncation=True, max_length=max_length, padding=False, return_attention_mask=False
         )
-        return [list(ids) for ids in encoded["input_ids"]]
+        rows = [list(ids) for ids in encoded["input_ids"]]
+        full = [sentence for sentence, row in zip(sentences, rows, strict=True) if len(row) == max_length]
+        return rows, sum(length > max_length for length in token_counts(tokenizer, full))
     # A third faster than the tokenizer's own call, which also builds masks, types and offsets.
     backend.no_padding()
     backend.enable_truncation(max_length, direction=tokenizer.truncation_side)
-    return [encoding.ids for encoding in backend.encode_batch_fast(list(sentences))]
+    rows, cut = [], 0
+    for encoding in backend.encode_batch_fast(list(sentences)):
+        rows.append(encoding.ids)
+        cut += len(rows[-1]) == max_length and bool(encoding.overflowing)
+    return rows, cut
+
+
+def token_counts(tokenizer: PreTrainedTokenizerBase, sentences: Sequence[str]) -> list[int]:
+    """How many tokens each sentence has uncut, special ones included."""
+    backend: Any = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is None:
+        encoded = tokenizer(
+            list(sentences), truncation=False, padding=False, return_attention_mask=False, verbose=False
+        )
+        return [len(ids) for ids in encoded["input_ids"]]
+    backend.no_padding()
+    backend.no_truncation()
+    return [len(encoding.ids) for encoding in backend.encode_batch_fast(list(sentences))]
 
 
 def tokenizer_fingerprint(tokenizer: PreTrainedTokenizerBase) -> str:

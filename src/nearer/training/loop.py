@@ -85,7 +85,7 @@ def fit(trainer: Trainer, folder: Path, selection: Selection | None, *, progress
         trainer.encoder.weights_changed()
         dev = selection.score(trainer.encoder, trainer.precision)
         alignment = {} if dev.alignment is None else {"alignment": dev.alignment}
-        log.write(state.step, {"dev": dev.score, "uniformity": dev.uniformity, **alignment, **dev.tasks})
+        log.write(state.step, {"dev": dev.score, "uniformity": dev.uniformity, **alignment, **dev.tasks, **dev.watched})
         if state.best_score is None or dev.score > state.best_score:
             state.best_score, state.best_step = dev.score, state.step
             best.keep()

@@ -73,7 +73,7 @@ def estimate_memory(trainer: Trainer) -> Estimate:
         fixed=_fixed(trainer) + _similarities(trainer) + _vocabulary(trainer, batch),
         token=_kept_for_each_token(trainer),
         tokens=max(at_once, masked),
-        longest=trainer.settings.max_length,
+        longest=trainer.settings.longest,
         free=free_memory(trainer.device),
         device=str(trainer.device),
     )
@@ -128,7 +128,7 @@ def _vocabulary(trainer: Trainer, batch: Prepared) -> int:
 
 def _kept_for_each_token(trainer: Trainer) -> float:
     encoder, layout = trainer.working.encoder, trainer.layout
-    row = np.full(trainer.settings.max_length, trainer.encoder.padding_id, dtype=np.int64)
+    row = np.full(trainer.settings.longest, trainer.encoder.padding_id, dtype=np.int64)
     arrays = layout.arrays([row] * SAMPLE)
     tensors = {name: torch.from_numpy(array).to(trainer.device) for name, array in arrays.items()}
     weights = {weight.untyped_storage().data_ptr() for weight in trainer.working.model.parameters()}
@@ -150,7 +150,7 @@ def _kept_for_each_token(trainer: Trainer) -> float:
 def _advice(estimate: Estimate, trainer: Trainer) -> str:
     settings = trainer.settings
     piece = estimate.sentences_that_fit()
-    ways = [f"lower max_length ({settings.max_length})"]
+    ways = [f"lower max_length ({settings.longest})"]
     if piece and (settings.piece is None or piece < settings.piece):
         ways.insert(0, f"set piece={piece} (gradient caching: the same loss in pieces, for one more forward pass)")
     if settings.batch_size > 2:

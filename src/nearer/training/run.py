@@ -8,7 +8,7 @@ import shutil
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,18 +20,19 @@ from nearer.encoder import Encoder
 from nearer.encoder.precision import has_bfloat16_products
 from nearer.errors import InputError, ModelError, PoolingError, SettingError, TrainingError
 from nearer.evaluation import Results, evaluate, load_tasks
-from nearer.evaluation.tasks import needs_data
 from nearer.methods import METHODS, Method
 from nearer.teachers import RankEncoder, load_model
+from nearer.text.lengths import length_for
 from nearer.text.ranking_lists import EqualLists
 from nearer.text.reading import Reading, ReadOptions
+from nearer.text.records import texts_of
 from nearer.text.shapes import SHAPES
 from nearer.text.token_store import TokenStore, open_store
+from nearer.training.dev_tasks import can_test, dev_tasks
 from nearer.training.loop import State, fit
 from nearer.training.memory import check_memory
 from nearer.training.numerics import changed_libraries, choose_numerics, onednn_failed, pinned
 from nearer.training.recipes import Recipe, check_recipe, load_recipe
-from nearer.training.selection import Selection
 from nearer.training.settings import TrainingSettings
 from nearer.training.trainer import Trainer
 from nearer.training.views import load_with_views
@@ -51,6 +52,11 @@ class TrainedModel:
     best_score: float | None
     scores: Results | None
 
+    @property
+    def untrained(self) -> bool:
+        """Whether no step was better than the model that the run started from, which then was kept."""
+        return self.best_step == 0
+
     def load(self, device: str | None = None) -> Encoder | RankEncoder:
         return load_model(self.model, device=device)
 
@@ -65,12 +71,15 @@ def train(
     data: str | Path | None = None,
     columns: Sequence[str] | None = None,
     settings: Mapping[str, Any] | None = None,
+    reading: Mapping[str, Any] | None = None,
     progress: bool = False,
 ) -> TrainedModel:
     """Train a model by a recipe (a name or a YAML file) on a corpus.
 
     model: replaces the recipe's checkpoint; teachers: its teachers. data: folder of the STS sets, for dev and test
-    tasks of that name. settings: replace single settings of the recipe. out: the run folder, which must not exist yet.
+    tasks of that name. settings: replace single settings of the recipe. reading: how the corpus is read, as
+    `nearer.text.ReadOptions` names it (encoding, max_characters, strip_contained, allow_dropped). out: the run folder,
+    which must not exist yet.
     """
     overrides = dict(settings or {})
     if model is not None:
@@ -78,6 +87,7 @@ def train(
     if teachers:
         overrides["teachers"] = [str(teacher) for teacher in teachers]
     loaded = load_recipe(recipe, overrides)
+    _read_options(loaded, columns, reading)  # what is wrong with them is told before anything is written
     folder = Path(out) if out is not None else Path("runs") / f"{loaded.name}-seed{loaded.training.seed}"
     if (folder / CONFIG).exists() or (folder.exists() and not folder.is_dir()):
         raise SettingError(f"{folder}: a run is there already; go on with --resume {folder}, or name another --out.")
@@ -86,6 +96,7 @@ def train(
         "settings": loaded.to_dict(),
         "corpus": str(corpus),
         "columns": None if columns is None else list(columns),
+        "reading": dict(reading or {}),
         "data": None if data is None else str(data),
         "libraries": library_versions(),
     }
@@ -140,8 +151,8 @@ def _carry_out(
     started = time.perf_counter()
     settings = recipe.training
     # everything that can be wrong is looked at before the first step
-    selection, on_selection = _selection(settings.select_on, facts["data"])
-    remarks = [*remarks, *on_selection]
+    dev = dev_tasks(settings, facts["data"], _reading(recipe, facts), folder)
+    remarks = [*remarks, *dev.remarks]
     if settings.test_on and not can_test(settings.test_on, facts["data"]):
         remarks.append(f"no test scores at the end: {', '.join(settings.test_on)} needs --data DIR")
     torch.manual_seed(settings.seed)
@@ -150,25 +161,31 @@ def _carry_out(
     encoder, settings, noted = _encoder(settings, method, device)
     remarks += noted
     shown = progress and distributed.rank() == 0
-    reading = _reading(recipe, facts)
+    reading = dev.reading
+    if settings.max_length == "auto":
+        settings = settings.model_copy(update={"max_length": _length_of(reading, encoder)})
+        facts = {**facts, "settings": {**facts["settings"], "max_length": settings.max_length}}
+    longest = settings.longest
     store = open_store(
         reading,
         encoder.tokenizer,
-        max_length=settings.max_length,
+        max_length=longest,
         text_normalisation=encoder.settings.text_normalisation,
         progress=shown,
     )
+    remarks += _cut_texts(store, longest)
     if "tokens" in facts and facts["tokens"] != store.folder.name:
         raise InputError(f"{facts['corpus']}: is not the text that {folder} was started with; nothing was done.")
-    remarks += method.prepare(encoder, reading, max_length=settings.max_length, progress=shown)
+    remarks += method.prepare(encoder, reading, max_length=longest, progress=shown)
     for name, digest in facts.get("learns_from", {}).items():
         if method.identity().get(name) != digest:
             raise InputError(f"{name}: is not the one that {folder} was started with; nothing was done.")
     if distributed.rank() == 0:
         _write_config(folder, {**facts, "tokens": store.folder.name, "learns_from": method.identity()})
+        dev.write(folder)
     trainer = Trainer(encoder, method, store, settings)
     remarks += check_memory(trainer)
-    state = fit(trainer, folder, selection, progress=progress, remarks=remarks)
+    state = fit(trainer, folder, dev.selection, progress=progress, remarks=remarks)
     result = None
     if distributed.rank() == 0:
         provenance = {
@@ -178,25 +195,11 @@ def _carry_out(
             "seconds": round(time.perf_counter() - started, 1),  # of a resumed run: since it went on
             "machine": _machine(device),
             **_data_facts(store),
+            **dev.describe(),
         }
         result = _finish(folder, encoder, method, state, settings.test_on, facts["data"], provenance, progress)
     distributed.wait_for_all()
     return result or TrainedModel(folder, folder / "model", state.best_step, state.best_score, None)
-
-
-def _selection(names: list[str], data: str | None) -> tuple[Selection | None, list[str]]:
-    if not names:
-        return None, ["no dev task (select_on is empty): the last step is kept, whatever it is worth"]
-    try:
-        return Selection(names, data), []
-    except SettingError as error:
-        if data is None and "--data" in str(error):
-            raise SettingError(
-                f"select_on: {', '.join(names)} needs the folder of the published sets (--data DIR); or select on a "
-                "file of your own scored pairs, or on the bundled 'everyday' (--set select_on=everyday), or on nothing "
-                "(--set select_on=[])."
-            ) from None
-        raise
 
 
 def _encoder(
@@ -239,11 +242,32 @@ def _loaded(settings: TrainingSettings, device: torch.device) -> Encoder:
 
 
 def _reading(recipe: Recipe, facts: dict[str, Any]) -> Reading[Any]:
-    columns = facts["columns"]
-    options = ReadOptions(columns=None if columns is None else tuple(columns), duplicates=recipe.training.duplicates)
+    options = _read_options(recipe, facts["columns"], facts.get("reading"))
     if recipe.training.list_length is not None:
         return EqualLists(facts["corpus"], options, recipe.training.list_length)
     return Reading(facts["corpus"], SHAPES[recipe.training.data], options)
+
+
+def _read_options(recipe: Recipe, columns: Sequence[str] | None, reading: Mapping[str, Any] | None) -> ReadOptions:
+    given = dict(reading or {})
+    known = {each.name for each in fields(ReadOptions)} - {"columns", "duplicates"}
+    for name in given:
+        if name not in known:
+            raise SettingError(f"reading: {name!r} is not one of {', '.join(sorted(known))}.")
+    named = None if columns is None else tuple(columns)
+    return ReadOptions(columns=named, duplicates=recipe.training.duplicates, **given)
+
+
+def _length_of(reading: Reading[Any], encoder: Encoder) -> int:
+    """Of each record its longest text counts: titles are short, and say nothing of the bodies beside them."""
+    texts = (max(texts_of(record), key=len) for record in reading)
+    return length_for(texts, encoder.tokenizer, longest=encoder.settings.max_length)
+
+
+def _cut_texts(store: TokenStore, max_length: int) -> list[str]:
+    if not store.cut:
+        return []
+    return [f"{store.cut:,} of {store.sentences:,} texts are cut at {max_length} tokens (max_length)"]
 
 
 def _machine(device: torch.device) -> str:
@@ -267,12 +291,6 @@ def _write_config(folder: Path, facts: dict[str, Any]) -> None:
         write_whole(folder / CONFIG, yaml.safe_dump(facts, sort_keys=False, allow_unicode=True))
     except OSError as error:
         raise TrainingError(f"{folder}: cannot be written ({error.strerror}).") from None
-
-
-def can_test(tasks: Sequence[str], data: str | Path | None) -> bool:
-    """Whether these tasks can be had: the published sets only with their folder. Unknown names are an error."""
-    need_folder = [task for task in tasks if needs_data(task)]
-    return data is not None or not need_folder
 
 
 def _finish(

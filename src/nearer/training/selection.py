@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -24,30 +25,37 @@ from nearer.evaluation.tasks import is_test
 class DevScore:
     """The mean score over the dev tasks in percent, and how their sentences lie on the sphere.
 
-    alignment: of the pairs that count as positives; None where no task has such pairs.
+    watched: scores of tasks that choose nothing. alignment: of the pairs that count as positives; None where no task
+    has such pairs.
     """
 
     score: float
     tasks: dict[str, float]
     uniformity: float
     alignment: float | None = None
+    watched: dict[str, float] = field(default_factory=dict)
 
 
 class Selection:
-    """Dev tasks, read once."""
+    """Dev tasks, read once: `select_on` choose the step that is kept, `watch_on` are scored beside them."""
 
-    def __init__(self, names: list[str], data: str | Path | None) -> None:
-        for name in names:
-            if is_test(name):
+    def __init__(
+        self, select_on: Sequence[str | Task], data: str | Path | None, *, watch_on: Sequence[str] = ()
+    ) -> None:
+        for name in select_on:
+            if isinstance(name, str) and is_test(name):
                 raise SettingError(f"select_on: {name!r} is a test set; select on a dev set such as stsb-dev.")
-        tasks = load_tasks(names, data)
+        tasks = load_tasks(select_on, data)
         for task in tasks:
             if isinstance(task, PairTask) and len({pair.score for pair in task.pairs}) < 2:
                 raise SettingError(f"select_on: all gold scores of {task.name} are equal; nothing can be told by it.")
+        self.selecting = len(tasks)
+        tasks += load_tasks(watch_on, data) if watch_on else []
         self.sentences = list(dict.fromkeys(sentence for task in tasks for sentence in task.sentences()))
         places = {sentence: place for place, sentence in enumerate(self.sentences)}
         self.tasks = [_Pairs(task, places) if isinstance(task, PairTask) else _Other(task, places) for task in tasks]
-        self.names = _distinct([f"{task.name} {task.split}" for task in tasks])
+        names = [f"{task.name} {task.split}" for task in tasks]
+        self.names = _distinct([*names[: self.selecting], *(f"{name} (watched)" for name in names[self.selecting :])])
         self._tokenised: Tokenised | None = None
 
     def score(self, encoder: Encoder, precision: str = "float32") -> DevScore:
@@ -58,8 +66,14 @@ class Selection:
         found = [score for score in scores if score is not None]
         if len(found) < len(scores):  # all vectors alike: worse than any order
             return DevScore(-100.0, {}, 0.0)
-        named = dict(zip(self.names, found, strict=True))
-        return DevScore(sum(found) / len(found), named, uniformity(vectors), self._alignment(vectors))
+        named = list(zip(self.names, found, strict=True))
+        return DevScore(
+            sum(found[: self.selecting]) / self.selecting,
+            dict(named[: self.selecting]),
+            uniformity(vectors),
+            self._alignment(vectors),
+            watched=dict(named[self.selecting :]),
+        )
 
     def _alignment(self, vectors: Tensor) -> float | None:
         """Of the positives of all tasks of pairs together."""

@@ -7,6 +7,7 @@ from typing import Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from nearer.encoder.pooling import check_pooling
+from nearer.evaluation.held_out_task import NAME as HELD_OUT
 from nearer.units import LARGEST_SEED
 
 # Larger sizes are a slip of the finger
@@ -37,7 +38,11 @@ class TrainingSettings(BaseModel):
         description="length of ranking lists: longer lists are cut, shorter ones dropped; null: all have one length",
     )
     duplicates: Literal["keep", "drop"] = Field("keep", description="what to do with records that come again")
-    max_length: int = Field(32, ge=3, le=MOST, description="training texts are cut after so many tokens")
+    max_length: int | Literal["auto"] = Field(
+        32,
+        union_mode="left_to_right",
+        description="training texts are cut after so many tokens; auto: long enough for 95 % of them, if the model can",
+    )
     batch_size: int = Field(64, ge=1, le=MOST, description="records in a batch; 1 is for ranking lists only")
     epochs: int = Field(1, ge=1, le=MOST, description="how often training goes through the whole corpus")
     max_steps: int | None = Field(
@@ -70,7 +75,19 @@ class TrainingSettings(BaseModel):
         le=MOST,
         description="gradient caching: how many sentences are computed at a time; for batches larger than memory",
     )
-    select_on: list[str] = Field(default_factory=lambda: ["stsb-dev"], description="dev tasks; the best step is kept")
+    select_on: list[str] = Field(
+        default_factory=lambda: [HELD_OUT],
+        description="dev tasks; the best step is kept. held-out: one made of records that are kept out of training",
+    )
+    held_out: int | None = Field(
+        None,
+        ge=2,
+        le=MOST,
+        description="how many records select_on=held-out keeps out of training; null: a tenth, at most 500",
+    )
+    watch_on: list[str] = Field(
+        default_factory=list, description="tasks that are scored beside the dev tasks, and choose nothing"
+    )
     evaluate_every: int = Field(125, ge=1, le=1000 * MOST, description="steps between two evaluations on select_on")
     checkpoint_every: int | None = Field(
         None,
@@ -89,6 +106,13 @@ class TrainingSettings(BaseModel):
     def _known_pooling(cls, pooling: str | None) -> str | None:
         return None if pooling is None else check_pooling(pooling)
 
+    @field_validator("max_length", mode="after")
+    @classmethod
+    def _room_for_a_sentence(cls, length: int | str) -> int | str:
+        if isinstance(length, int) and not 3 <= length <= MOST:
+            raise ValueError(f"must be from 3 to {MOST:,}, or 'auto'")
+        return length
+
     @field_validator("batch_size")
     @classmethod
     def _something_to_compare(cls, batch_size: int, info: ValidationInfo) -> int:
@@ -103,18 +127,24 @@ class TrainingSettings(BaseModel):
             raise ValueError("is for ranking lists alone (data=lists)")
         return length
 
-    @field_validator("select_on", "test_on", mode="before")
+    @field_validator("select_on", "watch_on", "test_on", mode="before")
     @classmethod
     def _one_or_several(cls, tasks: object) -> object:
         return [task.strip() for task in tasks.split(",") if task.strip()] if isinstance(tasks, str) else tasks
 
-    @field_validator("select_on", "test_on")
+    @field_validator("select_on", "watch_on", "test_on")
     @classmethod
     def _each_once(cls, tasks: list[str]) -> list[str]:
         for task in tasks:
             if not task.strip() or tasks.count(task) > 1:
                 raise ValueError(f"{task!r} is given twice" if task.strip() else "a task without a name")
         return tasks
+
+    @property
+    def longest(self) -> int:
+        """`max_length` as a number: a run has found one before it takes its first step."""
+        assert isinstance(self.max_length, int)
+        return self.max_length
 
     @model_validator(mode="after")
     def _one_head(self) -> Self:

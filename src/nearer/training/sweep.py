@@ -22,11 +22,13 @@ from filelock import FileLock, Timeout
 from nearer.encoder import Encoder
 from nearer.errors import MissingExtraError, NearerError, SettingError, TrainingError, first_line
 from nearer.evaluation import load_tasks
+from nearer.evaluation.held_out_task import NAME as HELD_OUT
 from nearer.text.reading import Reading, ReadOptions
 from nearer.text.shapes import SHAPES
+from nearer.training.dev_tasks import can_test
 from nearer.training.heat_map import draw
 from nearer.training.loop import Interrupted
-from nearer.training.run import CONFIG, TrainedModel, can_test, resume, train
+from nearer.training.run import CONFIG, TrainedModel, resume, train
 from nearer.training.selection import Selection
 from nearer.training.sweep_folder import check_folder, find_runs, open_folder, record, tidy
 from nearer.training.sweep_grid import PlannedRun, plan_runs, point_name
@@ -107,7 +109,8 @@ def _check_sources(
     for dev in dict.fromkeys(tuple(each.select_on) for each in every):
         if not dev:
             raise SettingError("select_on: is empty, so no dev score would tell the points apart; name a dev task.")
-        Selection(list(dev), data)
+        if named := [name for name in dev if name != HELD_OUT]:
+            Selection(named, data)
     for tests in dict.fromkeys(tuple(each.test_on) for each in every):
         if tests and can_test(tests, data):  # else runs do without test scores
             load_tasks(tests, data)

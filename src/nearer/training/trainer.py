@@ -112,10 +112,10 @@ class Trainer:
 
     def _packs(self) -> bool:
         # without a kernel for long sentences in float32, padding is the lesser evil
-        return can_pack(self.encoder) and (self.precision == "bf16" or self.settings.max_length <= LONGEST)
+        return can_pack(self.encoder) and (self.precision == "bf16" or self.settings.longest <= LONGEST)
 
     def _layout(self, packed: bool) -> Layout:
-        longest = self.settings.max_length
+        longest = self.settings.longest
         if packed:
             quantum = max(64, math.ceil(self.feed.token_spread() / LENGTHS / 64) * 64)
             return PackedLayout(self.encoder, longest=longest, quantum=quantum)

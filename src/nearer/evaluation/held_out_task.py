@@ -1,0 +1,114 @@
+"""A retrieval task made of held-out records of the user's own text, for which nobody has to label anything.
+
+| records | query | to be found |
+| --- | --- | --- |
+| pairs, triplets, debiased samples, lists | the first text | the text that belongs to it, among those of all records |
+| texts of several sentences | the first sentence | the rest of its text |
+| single sentences | half of the words | the other half |
+
+It tells whether a model learns what belongs together in this text. It does not tell how well the model serves people's
+own queries: only labels do.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from nearer.errors import TrainingError
+from nearer.evaluation.retrieval_task import RetrievalTask
+from nearer.text.held_out import same_text
+from nearer.text.records import DebiasedSample, texts_of
+from nearer.text.sentences import split_sentences
+from nearer.whole_file import write_whole
+
+NAME = "held-out"
+# Words that a query and an answer must have to say anything
+SHORTEST = 3
+
+
+class Question(NamedTuple):
+    """A query, the texts that answer it, and texts that do not, beside those of all other questions."""
+
+    query: str
+    answers: Sequence[str]
+    others: Sequence[str] = ()
+
+
+def held_out_task(records: Sequence[Any]) -> RetrievalTask | None:
+    """None where the records give fewer than two questions: then there is nothing to tell apart."""
+    kind, questions = _questions(records)
+    answers_of: dict[str, tuple[str, list[str]]] = {}  # equal queries are one, with the answers of all
+    places: dict[str, int] = {}
+    for question in questions:
+        for text in (*question.answers, *question.others):
+            places.setdefault(text, len(places))
+        answers_of.setdefault(same_text(question.query), (question.query, []))[1].extend(question.answers)
+    if len(answers_of) < 2:
+        return None
+    return RetrievalTask(
+        name=NAME,
+        split="dev",
+        layout=kind,
+        corpus=list(places),
+        queries=[query for query, _ in answers_of.values()],
+        judgements=[{places[answer]: 1.0 for answer in answers} for _, answers in answers_of.values()],
+    )
+
+
+def write_task(task: RetrievalTask, folder: Path) -> None:
+    """In BEIR's layout, so that any model can be scored on it: `--tasks retrieval:FOLDER`."""
+    documents = ({"_id": f"d{place}", "text": text} for place, text in enumerate(task.corpus))
+    queries = ({"_id": f"q{place}", "text": text} for place, text in enumerate(task.queries))
+    judged = (
+        f"q{place}\td{document}\t{gain:g}\n"
+        for place, judgements in enumerate(task.judgements)
+        for document, gain in judgements.items()
+    )
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, lines in (("corpus", documents), ("queries", queries)):
+            write_whole(folder / f"{name}.jsonl", (json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
+        write_whole(folder / "qrels.tsv", ("query-id\tcorpus-id\tscore\n", *judged))
+    except OSError as error:
+        raise TrainingError(f"{folder}: cannot be written ({error.strerror or error}).") from None
+
+
+def _questions(records: Sequence[Any]) -> tuple[str, list[Question]]:
+    """What is asked, in words, and the questions."""
+    if records and not isinstance(records[0], str):
+        return "a record's first text → the text that belongs to it", [_of_record(record) for record in records]
+    rests = list(_first_and_rest(records))
+    if 2 * len(rests) >= len(records):
+        return "first sentence → the rest of its text", rests
+    return "half of a sentence's words → the other half", list(_halves(records))
+
+
+def _of_record(record: Any) -> Question:
+    if isinstance(record, DebiasedSample):
+        return Question(record.anchor, record.positives, record.negatives)
+    texts = texts_of(record)
+    return Question(texts[0], texts[1:2], texts[2:])
+
+
+def _first_and_rest(texts: Sequence[str]) -> Iterator[Question]:
+    for text in texts:
+        first, *others = split_sentences(text)
+        rest = " ".join(others)
+        if len(first.split()) >= SHORTEST and len(rest.split()) >= SHORTEST:
+            yield Question(first, [rest])
+
+
+def _halves(sentences: Sequence[str]) -> Iterator[Question]:
+    """Which words go where follows from the sentence alone."""
+    for sentence in sentences:
+        words = sentence.split()
+        if len(words) < 2 * SHORTEST:
+            continue
+        chosen = set(random.Random(sentence).sample(range(len(words)), len(words) // 2))
+        halves = [[word for place, word in enumerate(words) if (place in chosen) is side] for side in (True, False)]
+        query, answer = (" ".join(half) for half in halves)
+        yield Question(query, [answer])

@@ -1,0 +1,91 @@
+"""Records that are held out of a text before training, and the text without them.
+
+Which ones follows from their content alone: not from the seed, nor from their order. So runs with other seeds, and
+resumed ones, hold out the same. What is trained on shares no text with them: not a side of a pair, not a duplicate that
+differs in case or punctuation.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from nearer.text.faults import Fault
+from nearer.text.reading import Reading
+from nearer.text.records import texts_of
+
+# By default a tenth of the records, within these bounds
+SHARE = 10
+FEWEST, MOST = 20, 500
+# A smaller text cannot spare any
+SMALLEST_TEXT = 100
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """The held-out records in the order of their digests, and the text to train on. A small text has none."""
+
+    records: list[Any]
+    rest: Reading[Any]
+
+
+class WithoutTexts(Reading[Any]):
+    """The records of a reading, less those with a text that is among some others."""
+
+    def __init__(self, reading: Reading[Any], texts: frozenset[str]) -> None:
+        """texts: as `same_text` writes them."""
+        super().__init__(reading.source, reading.shape, reading.options)
+        self.reading = reading
+        self.texts = texts
+
+    def located(self) -> Iterator[tuple[int, Any]]:
+        for line, record in self.reading.located():
+            self.report = self.reading.report
+            if any(same_text(text) in self.texts for text in texts_of(record)):
+                self.report.kept -= 1
+                self.report.add(Fault.HELD_OUT, line)
+            else:
+                yield line, record
+        self.report = self.reading.report
+
+    def fingerprint(self) -> str:
+        described = [self.reading.fingerprint(), *sorted(self.texts)]
+        return hashlib.blake2b("\n".join(described).encode(), digest_size=16).hexdigest()
+
+
+def hold_out(reading: Reading[Any], count: int | None = None) -> HeldOut:
+    """count: records to hold out; by default a tenth, 20 at least and 500 at most, of a text of 100 or more."""
+    most = MOST if count is None else count
+    chosen: list[tuple[int, int, Any]] = []  # a heap whose first has the largest digest: (−digest, −number, record)
+    digests: set[int] = set()
+    records = 0
+    for record in reading:
+        records += 1
+        digest = _digest(record)
+        if digest in digests or (len(chosen) == most and digest > -chosen[0][0]):
+            continue
+        digests.add(digest)
+        heapq.heappush(chosen, (-digest, -records, record))
+        if len(chosen) > most:
+            digests.discard(-heapq.heappop(chosen)[0])
+    if count is None:
+        most = min(MOST, max(FEWEST, records // SHARE)) if records >= SMALLEST_TEXT else 0
+    held = [record for _, _, record in sorted(chosen, reverse=True)[: min(most, records // 2)]]
+    texts = frozenset(same_text(text) for record in held for text in texts_of(record))
+    return HeldOut(held, WithoutTexts(reading, texts) if held else reading)
+
+
+def same_text(text: str) -> str:
+    """The words of a text without case and punctuation: what makes two texts the same."""
+    return " ".join(re.findall(r"\w+", text.casefold())) or text
+
+
+def _digest(record: Any) -> int:
+    """Of the second text of a pair: several questions to one answer are held out, or not, by that answer."""
+    texts = texts_of(record)
+    key = same_text(texts[min(1, len(texts) - 1)])
+    return int.from_bytes(hashlib.blake2b(key.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")
