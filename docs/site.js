@@ -1,5 +1,5 @@
 // The search box. Everything is loaded as scripts, which works from file:// as well as from a server.
-(() => {
+document.addEventListener("DOMContentLoaded", () => {
   const FEWEST_LETTERS = 2;
   const BEFORE = 60;
   const AFTER = 140;
@@ -76,7 +76,7 @@
     // a result on this very page only changes the address: without this its window would stay in front
     if (event.target.closest("a")) bootstrap.Modal.getInstance(document.getElementById("mkdocs_search_modal"))?.hide();
   });
-})();
+});
 
 // Cells of prose keep a width that can be read on a phone; the table then scrolls in its box.
 for (const cell of document.querySelectorAll('[role="main"] td')) cell.classList.toggle("prose", cell.textContent.length > 30);
