@@ -6,7 +6,7 @@ import inspect
 
 import pytest
 
-from nearer.demo.prose import looks_english, paragraphs, plain, split_sentences
+from nearer.demo.prose import looks_english, paragraphs, plain
 
 
 def prose(docstring: str) -> list[str]:
@@ -65,16 +65,6 @@ def test_a_note_is_prose() -> None:
 
 def test_each_list_item_is_a_paragraph() -> None:
     assert prose("One of:\n- the first\n  and best\n- the second") == ["One of:", "the first and best", "the second"]
-
-
-def test_sentences_end_before_capitals_but_not_after_abbreviations() -> None:
-    text = 'Some sets, e.g. Integers, are big (cf. Knuth). See Fig. 2 by D. E. Smith! It says "optimal." 3 remain'
-    assert list(split_sentences(text)) == [
-        "Some sets, e.g. Integers, are big (cf. Knuth).",
-        "See Fig. 2 by D. E. Smith!",
-        'It says "optimal."',
-        "3 remain",
-    ]
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,7 @@ def test_an_unchanged_text_is_not_tokenised_again(
     def never(*_: object) -> None:
         raise AssertionError("tokenised again")
 
-    monkeypatch.setattr(module, "tokenise", never)
+    monkeypatch.setattr(module, "tokenise_counting", never)
     assert opened(corpus, tokenizer).folder == first.folder
 
 
@@ -160,13 +160,13 @@ from nearer.text import token_store
 token_store.RECORDS_AT_ONCE = 16
 if sys.argv[4] == "die":
     import os, signal
-    tokenise, calls = token_store.tokenise, []
+    tokenise, calls = token_store.tokenise_counting, []
     def dying(*args):
         calls.append(1)
         if len(calls) == 5:
             os.kill(os.getpid(), signal.SIGKILL)
         return tokenise(*args)
-    token_store.tokenise = dying
+    token_store.tokenise_counting = dying
 tokenizer = AutoTokenizer.from_pretrained(sys.argv[2])
 store = token_store.open_store(read_sentences(sys.argv[1]), tokenizer, max_length=16, folder=sys.argv[3])
 print(store.folder, int(store.tokens.astype("int64").sum()))

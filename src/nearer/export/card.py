@@ -22,6 +22,7 @@ from nearer.teachers import RankEncoder
 
 LANGUAGE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]+)*|multilingual")
 LICENCE = re.compile(r"[a-z0-9][a-z0-9.+-]*")
+UNTRAINED = "Training made it no better on its dev tasks: these are the weights that it started from."
 TAGS = ("sentence-transformers", "sentence-similarity", "feature-extraction", "nearer")
 
 
@@ -50,7 +51,8 @@ def model_card(source: Source, told: Told, scores: ScoreFile | None) -> str:
     trained = training_facts(source)
     sections = [
         f"---\n{yaml.safe_dump(_front_matter(trained, told), sort_keys=False, allow_unicode=True)}---",
-        f"# {told.name}",
+        f"# {told.name} (untrained)" if trained.untrained else f"# {told.name}",
+        *([UNTRAINED] if trained.untrained else []),
         _what(source, trained),
         "## Use",
         usage(source, told.name),
@@ -83,7 +85,7 @@ def _front_matter(trained: TrainingFacts, told: Told) -> dict[str, Any]:
 def _what(source: Source, trained: TrainingFacts) -> str:
     encoder, settings = source.encoder, source.encoder.settings
     paper = PAPERS.get(trained.method or "")
-    by = f", trained by {paper.name}" if paper else ""
+    by = f", trained by {paper.name}" if paper and not trained.untrained else ""
     layers = "" if encoder.head is None or not encoder.keeps_head else ", then a trained layer with tanh"
     layers += f", then {len(encoder.projections)} more layer(s)" if len(encoder.projections) else ""
     scaled = "have length 1" if settings.normalize else "are not scaled"

@@ -19,7 +19,7 @@ from nearer.text.hub import HUB_PREFIX
 # what a run notes with its model besides the method's own settings
 NOT_SETTINGS = {
     *("method", "recipe", "settings", "seconds", "machine", "corpus", "records", "dropped", "tokens"),
-    *("best_step", "dev_score", "whitening"),
+    *("best_step", "dev_score", "held_out", "whitening"),
 }
 
 
@@ -27,10 +27,12 @@ NOT_SETTINGS = {
 class TrainingFacts:
     """facts: by name, in words, what is known; settings: all of them; empty where nothing is on record.
 
-    method: its name in a recipe. base_model, dataset: names on the hub; None for what lies on this machine alone.
+    method: its name in a recipe. untrained: whether no step was better than the model it started from, which was kept.
+    base_model, dataset: names on the hub; None for what lies on this machine alone.
     """
 
     method: str | None
+    untrained: bool
     facts: dict[str, str]
     settings: dict[str, Any]
     base_model: str | None
@@ -46,6 +48,7 @@ def training_facts(source: Source) -> TrainingFacts:
     hub_corpus = corpus.removeprefix(HUB_PREFIX).partition("?")[0] if corpus.startswith(HUB_PREFIX) else None
     return TrainingFacts(
         method=None if method is None else str(method),
+        untrained=noted.get("best_step") == 0,
         facts=_facts(source, noted, settings, corpus),
         settings=without_folders(settings),
         base_model=model if model and _on_the_hub(model) else None,
@@ -76,6 +79,7 @@ def _facts(source: Source, noted: Mapping[str, Any], settings: Mapping[str, Any]
         else None,
         "seed": _plain(settings.get("seed")),
         "steps": f"{run.metrics.last_step:,}" if run and run.metrics.last_step else None,
+        "dev task": _held_out(noted),
         "kept": _kept(noted, settings),
         "took": duration(float(noted["seconds"])) if isinstance(noted.get("seconds"), int | float) else None,
         "machine": _plain(noted.get("machine")),
@@ -98,7 +102,16 @@ def _kept(noted: Mapping[str, Any], settings: Mapping[str, Any]) -> str | None:
     if noted.get("best_step") is None:
         return None
     tasks = shown(without_folders(settings.get("select_on") or []))
+    if noted["best_step"] == 0:
+        return f"step 0, the model as it was: no step was better on {tasks} ({figure(noted.get('dev_score'))})"
     return f"step {noted['best_step']:,}, the best on {tasks} ({figure(noted.get('dev_score'))})"
+
+
+def _held_out(noted: Mapping[str, Any]) -> str | None:
+    held = noted.get("held_out")
+    if not isinstance(held, dict):
+        return None
+    return f"{held.get('records'):,} records of the text, which were not trained on: {held.get('asks')} (ndcg@10)"
 
 
 def _public(value: Any) -> str | None:

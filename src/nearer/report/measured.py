@@ -14,6 +14,7 @@ from nearer.analysis import Analysis, Comparison, SideBySide, SpearmanPair, anal
 from nearer.baselines import load_scorer
 from nearer.errors import InputError, NearerError
 from nearer.evaluation import PairTask, Scorer, Task, TaskScore, evaluate, load_tasks
+from nearer.evaluation.held_out_task import NAME as HELD_OUT
 from nearer.evaluation.sts_sets import EVERYDAY
 from nearer.report.subjects import Subject
 
@@ -66,7 +67,9 @@ def chosen_tasks(
     wanted = ["stsb-dev"] if run is None and data is not None else []
     if run is not None:
         named = run.settings.get("select_on") or []
-        wanted, data = ([named] if isinstance(named, str) else list(named)), data or run.facts.get("data")
+        names = [*([named] if isinstance(named, str) else named), *(run.settings.get("watch_on") or [])]
+        # what was held out has no scored pairs to look at; its curve is drawn
+        wanted, data = [name for name in names if name != HELD_OUT], data or run.facts.get("data")
     try:
         found = [task for task in load_tasks(wanted, data) if _can_be_analysed(task)] if wanted else []
         lacking = "" if found or not wanted else f"{', '.join(wanted)}: no scored pairs to look at"

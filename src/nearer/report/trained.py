@@ -45,6 +45,7 @@ def _facts(runs: Sequence[Run]) -> dict[str, list[str]]:
         ("text", lambda run: str(run.facts["corpus"])),
         ("records", _records),
         ("steps", lambda run: f"{run.metrics.last_step:,}"),
+        ("dev task", _dev_task),
         ("kept", _kept),
         ("took", lambda run: LACKING if run.seconds is None else duration(run.seconds)),
         ("machine", lambda run: shown(run.noted("machine"))),
@@ -72,7 +73,15 @@ def _kept(run: Run) -> str:
     if run.best is None:
         return "the last step" if run.finished else LACKING
     step, dev = run.best
-    return f"step {step:,}, dev {figure(dev)}"
+    untrained = "" if step else " (untrained: no step was better)"
+    return f"step {step:,}, dev {figure(dev)}{untrained}"
+
+
+def _dev_task(run: Run) -> str:
+    held = run.provenance.get("held_out")
+    if not isinstance(held, dict):
+        return LACKING
+    return f"{held['records']:,} records of the text, which were not trained on: {held['asks']} (ndcg@10)"
 
 
 def _settings(runs: Sequence[tuple[str, Run]]) -> Html:

@@ -111,7 +111,7 @@ def _dev(run: Run) -> Iterator[str]:
         return
     step, best = run.best
     if steps[0] == 0 and step == 0:
-        yield f"No step was better on dev than the model it started from ({figure(best)}), which is what was kept."
+        yield f"Untrained: no step was better on dev than the model it started from ({figure(best)}), which was kept."
     elif steps[0] == 0:
         yield f"On dev it went from {figure(scores[0])} to {figure(best)} at step {step:,}, which was kept."
     else:

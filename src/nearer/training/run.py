@@ -8,7 +8,7 @@ import shutil
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +22,9 @@ from nearer.errors import InputError, ModelError, PoolingError, SettingError, Tr
 from nearer.evaluation import Results, evaluate, load_tasks
 from nearer.methods import METHODS, Method
 from nearer.teachers import RankEncoder, load_model
-from nearer.text.lengths import length_for
-from nearer.text.ranking_lists import EqualLists
-from nearer.text.reading import Reading, ReadOptions
-from nearer.text.records import texts_of
-from nearer.text.shapes import SHAPES
+from nearer.text.in_memory import Source
 from nearer.text.token_store import TokenStore, open_store
+from nearer.training.corpus import corpus_file, corpus_reading, cut_texts, read_options, training_length
 from nearer.training.dev_tasks import can_test, dev_tasks
 from nearer.training.loop import State, fit
 from nearer.training.memory import check_memory
@@ -63,7 +60,7 @@ class TrainedModel:
 
 def train(
     recipe: str | Path,
-    corpus: str | Path,
+    corpus: Source,
     *,
     model: str | Path | None = None,
     teachers: Sequence[str | Path] | None = None,
@@ -76,10 +73,10 @@ def train(
 ) -> TrainedModel:
     """Train a model by a recipe (a name or a YAML file) on a corpus.
 
-    model: replaces the recipe's checkpoint; teachers: its teachers. data: folder of the STS sets, for dev and test
-    tasks of that name. settings: replace single settings of the recipe. reading: how the corpus is read, as
-    `nearer.text.ReadOptions` names it (encoding, max_characters, strip_contained, allow_dropped). out: the run folder,
-    which must not exist yet.
+    corpus: a file, or records in memory: a list or another iterable, a data frame, a data set. model: replaces the
+    recipe's checkpoint; teachers: its teachers. data: folder of the STS sets, for dev and test tasks of that name.
+    settings: replace single settings of the recipe. reading: how the corpus is read, as `nearer.text.ReadOptions` names
+    it (encoding, max_characters, strip_contained, allow_dropped). out: the run folder, which must not exist yet.
     """
     overrides = dict(settings or {})
     if model is not None:
@@ -87,15 +84,16 @@ def train(
     if teachers:
         overrides["teachers"] = [str(teacher) for teacher in teachers]
     loaded = load_recipe(recipe, overrides)
-    _read_options(loaded, columns, reading)  # what is wrong with them is told before anything is written
+    options = read_options(loaded, columns, reading)
     folder = Path(out) if out is not None else Path("runs") / f"{loaded.name}-seed{loaded.training.seed}"
     if (folder / CONFIG).exists() or (folder.exists() and not folder.is_dir()):
         raise SettingError(f"{folder}: a run is there already; go on with --resume {folder}, or name another --out.")
+    file, named = corpus_file(corpus, loaded, options, folder)
     facts = {
         "recipe": loaded.name,
         "settings": loaded.to_dict(),
-        "corpus": str(corpus),
-        "columns": None if columns is None else list(columns),
+        "corpus": file,
+        "columns": named,
         "reading": dict(reading or {}),
         "data": None if data is None else str(data),
         "libraries": library_versions(),
@@ -151,7 +149,7 @@ def _carry_out(
     started = time.perf_counter()
     settings = recipe.training
     # everything that can be wrong is looked at before the first step
-    dev = dev_tasks(settings, facts["data"], _reading(recipe, facts), folder)
+    dev = dev_tasks(settings, facts["data"], corpus_reading(recipe, facts), folder)
     remarks = [*remarks, *dev.remarks]
     if settings.test_on and not can_test(settings.test_on, facts["data"]):
         remarks.append(f"no test scores at the end: {', '.join(settings.test_on)} needs --data DIR")
@@ -163,7 +161,7 @@ def _carry_out(
     shown = progress and distributed.rank() == 0
     reading = dev.reading
     if settings.max_length == "auto":
-        settings = settings.model_copy(update={"max_length": _length_of(reading, encoder)})
+        settings = settings.model_copy(update={"max_length": training_length(reading, encoder)})
         facts = {**facts, "settings": {**facts["settings"], "max_length": settings.max_length}}
     longest = settings.longest
     store = open_store(
@@ -173,7 +171,7 @@ def _carry_out(
         text_normalisation=encoder.settings.text_normalisation,
         progress=shown,
     )
-    remarks += _cut_texts(store, longest)
+    remarks += cut_texts(store, longest)
     if "tokens" in facts and facts["tokens"] != store.folder.name:
         raise InputError(f"{facts['corpus']}: is not the text that {folder} was started with; nothing was done.")
     remarks += method.prepare(encoder, reading, max_length=longest, progress=shown)
@@ -241,35 +239,6 @@ def _loaded(settings: TrainingSettings, device: torch.device) -> Encoder:
     return encoder
 
 
-def _reading(recipe: Recipe, facts: dict[str, Any]) -> Reading[Any]:
-    options = _read_options(recipe, facts["columns"], facts.get("reading"))
-    if recipe.training.list_length is not None:
-        return EqualLists(facts["corpus"], options, recipe.training.list_length)
-    return Reading(facts["corpus"], SHAPES[recipe.training.data], options)
-
-
-def _read_options(recipe: Recipe, columns: Sequence[str] | None, reading: Mapping[str, Any] | None) -> ReadOptions:
-    given = dict(reading or {})
-    known = {each.name for each in fields(ReadOptions)} - {"columns", "duplicates"}
-    for name in given:
-        if name not in known:
-            raise SettingError(f"reading: {name!r} is not one of {', '.join(sorted(known))}.")
-    named = None if columns is None else tuple(columns)
-    return ReadOptions(columns=named, duplicates=recipe.training.duplicates, **given)
-
-
-def _length_of(reading: Reading[Any], encoder: Encoder) -> int:
-    """Of each record its longest text counts: titles are short, and say nothing of the bodies beside them."""
-    texts = (max(texts_of(record), key=len) for record in reading)
-    return length_for(texts, encoder.tokenizer, longest=encoder.settings.max_length)
-
-
-def _cut_texts(store: TokenStore, max_length: int) -> list[str]:
-    if not store.cut:
-        return []
-    return [f"{store.cut:,} of {store.sentences:,} texts are cut at {max_length} tokens (max_length)"]
-
-
 def _machine(device: torch.device) -> str:
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
     return f"{name}, {os.cpu_count()} CPU cores, {platform.system()}"
@@ -280,7 +249,7 @@ def _data_facts(store: TokenStore) -> dict[str, Any]:
     return {
         "corpus": report["source"],
         "records": len(store),
-        "dropped": report["dropped"],
+        "dropped": report["dropped"] - report["faults"].get("held_out", {}).get("count", 0),
         "tokens": store.folder.name,
     }
 

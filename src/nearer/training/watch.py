@@ -12,6 +12,7 @@ NEAR_ZERO = 0.02
 FALLEN = 1.0  # points below the best dev score
 CLUMPED = 0.7  # rise of uniformity above its lowest
 DUPLICATE_SHARE = 0.02
+CONTAINED_SHARE = 0.1
 
 
 @dataclass
@@ -24,15 +25,28 @@ class Watch:
 
     def text(self, report: dict[str, Any]) -> list[str]:
         """A look at the corpus' account before training starts."""
-        return [*self._dropped(report), *self._duplicates(report)]
+        return [*self._dropped(report), *self._duplicates(report), *self._contained(report)]
 
     def _dropped(self, report: dict[str, Any]) -> list[str]:
-        if not report.get("dropped"):
-            return []
         counts = {Fault[name.upper()]: fault["count"] for name, fault in report["faults"].items()}
-        told = ", ".join(f"{count:,} {fault.label}" for fault, count in counts.items() if fault.drops)
-        message = f"{report['source']}: {report['dropped']:,} of {report['read']:,} records dropped ({told})."
+        lost = {fault: count for fault, count in counts.items() if fault.drops and fault is not Fault.HELD_OUT}
+        if not lost:
+            return []
+        told = ", ".join(f"{count:,} {fault.label}" for fault, count in lost.items())
+        message = f"{report['source']}: {sum(lost.values()):,} of {report['read']:,} records dropped ({told})."
         return self._tell("dropped", message)
+
+    def _contained(self, report: dict[str, Any]) -> list[str]:
+        faults = report.get("faults", {})
+        contained, held_out = (faults.get(name, {}).get("count", 0) for name in ("contained", "held_out"))
+        share = contained / max(1, report.get("kept", 0) + held_out)
+        if share < CONTAINED_SHARE:
+            return []
+        return self._tell(
+            "contained",
+            f"in {share:.0%} of the pairs one side contains the other: they are matched by their words alone, and "
+            "teach little. --strip-contained cuts it out.",
+        )
 
     def _duplicates(self, report: dict[str, Any]) -> list[str]:
         duplicates = report.get("faults", {}).get("duplicate", {}).get("count", 0)
