@@ -141,11 +141,11 @@ class TestTable:
 
     def test_a_long_name_is_not_folded_to_the_width_of_the_table(self) -> None:
         model = "models/" + "x" * 60
-        assert f"{model}  (Spearman" in shown(results(score("a"), model=model))
+        assert f"{model}  (STS: Spearman" in shown(results(score("a"), model=model))
 
     def test_names_that_look_like_markup(self) -> None:
         text = shown(results(score("[red]a[/red]"), model="[/b]:smile:"))
-        assert "[/b]:smile:  (Spearman" in text
+        assert "[/b]:smile:  (STS: Spearman" in text
         assert "[red]a[/red]" in text
 
     def test_one_task_needs_no_average(self) -> None:
@@ -192,7 +192,7 @@ class TestTableOfSeveralKinds:
     def test_one_kind_with_several_measures(self) -> None:
         text = shown(results(score("a", figure=10.0), score("b", figure=20.0, correlation="pearson")))
         assert text.splitlines()[0] == "a model"
-        assert [row[3] for row in rows(text)] == ["spearman", "pearson", ""]
+        assert [row[3] for row in rows(text)] == ["STS: spearman", "STS: pearson", ""]
 
     def test_one_measure_is_named_above(self) -> None:
         text = shown(results(reranking("WikiQA", 33.333)))
