@@ -260,7 +260,7 @@ class TestEvaluate:
 
     def test_names_that_look_like_markup(self, nearer, pooled: Path, pairs: Path) -> None:
         model = pooled.rename(pooled.parent / "x[red]y:smile:")
-        assert f"{model}  (Spearman" in nearer("evaluate", model, "--tasks", pairs).out
+        assert f"{model}  (STS: Spearman" in nearer("evaluate", model, "--tasks", pairs).out
 
     @pytest.mark.parametrize(
         ("options", "error"),
