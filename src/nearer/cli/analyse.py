@@ -38,7 +38,7 @@ def analyse(
         float | None,
         typer.Option(
             callback=options.finite,
-            help="Pairs with a higher score are positives. Default: 4 on a scale from 0 to 5.",
+            help="Pairs with a higher score are positives. Default: four fifths of the scale (4 of 5).",
         ),
     ] = None,
     examples: Annotated[int, typer.Option(min=0, help="Show so many queries with their rankings.")] = 3,

@@ -54,7 +54,8 @@ def lists(
     method: Annotated[
         MethodName,
         typer.Option(
-            help="directional: away from the sentence before the last; step-by-step: one after the other; single-step: a list at once."
+            help="directional: away from the sentence before the last; step-by-step: one after the other; "
+            "single-step: a whole list at once."
         ),
     ] = MethodName.directional,
     guidance: Annotated[

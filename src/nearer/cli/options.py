@@ -64,7 +64,7 @@ Strict = Annotated[
     bool,
     typer.Option(
         "--strict",
-        help="Retrieval and reranking: stop with an error at an empty document or query, or a judgement of a missing one.",
+        help="Retrieval and reranking: an empty document or query, or a judgement of a missing one, is an error.",
     ),
 ]
 Device = Annotated[

@@ -20,7 +20,7 @@ def report(
     tasks: Annotated[
         str | None,
         typer.Option(
-            help="Comma-separated, as for `nearer evaluate`: score all models on these tasks, and analyse the STS tasks. "
+            help="Comma-separated, as for `nearer evaluate`: score all models on these, and analyse the STS tasks. "
             "Default: the first run's dev tasks, or the bundled everyday."
         ),
     ] = None,

@@ -42,7 +42,7 @@ def sweep(
         bool, typer.Option("--keep-models", help="Keep the model of every run, not only those of the best point.")
     ] = False,
 ) -> None:
-    """Run a recipe at every point of a grid of settings, with every seed. The same command continues where it stopped."""
+    """Run a recipe at every point of a grid of settings, with every seed. The same command continues a sweep."""
     from nearer.training.recipes import parse_overrides
     from nearer.training.sweep import sweep as run_sweep
     from nearer.training.sweep_grid import parse_grid
