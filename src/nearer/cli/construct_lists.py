@@ -60,7 +60,9 @@ def lists(
     ] = MethodName.directional,
     guidance: Annotated[
         float | None,
-        typer.Option(callback=options.finite, min=0, help=f"λ: how strongly it is led on (directional, {GUIDANCE})."),
+        typer.Option(
+            callback=options.finite, min=0, help=f"directional: λ, how strongly it moves away. Default: {GUIDANCE}."
+        ),
     ] = None,
     template: Annotated[
         Path | None, typer.Option(help="Instruction of your own: a text file with {sentence} in it.")
