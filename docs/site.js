@@ -78,5 +78,7 @@ document.addEventListener("DOMContentLoaded", () => {
   });
 });
 
-// Cells of prose keep a width that can be read on a phone; the table then scrolls in its box.
-for (const cell of document.querySelectorAll('[role="main"] td')) cell.classList.toggle("prose", cell.textContent.length > 30);
+// In tables of more than two columns, cells of prose keep a width that can be read on a phone; the table then scrolls.
+for (const cell of document.querySelectorAll('[role="main"] td')) {
+  if (cell.parentElement.cells.length > 2 && cell.textContent.length > 30) cell.classList.add("prose");
+}

@@ -17,7 +17,8 @@ PICTURED = ("index", "reference-settings", "results")
 # boxes that may be wider than the window scroll by themselves; nothing else may stick out
 TOO_WIDE = "document.documentElement.scrollWidth - innerWidth"
 CUT_OFF = """() => [...document.querySelectorAll('[role="main"] pre code, [role="main"] table')]
-  .filter((box) => box.scrollWidth > box.clientWidth + 1 && getComputedStyle(box).overflowX !== "auto")
+  .filter((box) => box.scrollWidth > box.clientWidth + 1)
+  .filter((box) => getComputedStyle(box).overflowX !== "auto" || box.classList.contains("language-sh"))
   .map((box) => box.textContent.slice(0, 60))"""
 MENU_LINES = """() => new Set([...document.querySelectorAll(".navbar .navbar-nav > li")]
   .map((item) => Math.round(item.getBoundingClientRect().top))).size"""
