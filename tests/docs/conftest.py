@@ -2,22 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-
-from patience import HANG
-
-ROOT = Path(__file__).parents[2]
-
-
-def build_site(folder: Path, settings: Path = ROOT / "mkdocs.yml") -> subprocess.CompletedProcess[str]:
-    for package in ("mkdocs", "mkdocstrings"):
-        pytest.importorskip(package, reason=f"{package} is not installed: pip install -e '.[docs]'")
-    command = [sys.executable, "-m", "mkdocs", "build", "--config-file", str(settings), "--site-dir", str(folder)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=HANG)
+from site_build import build_site
 
 
 @pytest.fixture(scope="session")

@@ -9,9 +9,9 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 import yaml
+from site_build import build_site
 
 import nearer
-from conftest import build_site
 from nearer.methods import METHODS
 from nearer.teachers import TeacherSettings
 from nearer.training.recipes import recipe_names
