@@ -34,13 +34,13 @@ architectures: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python tests/checkpoints/zoo_table.py
 
 check: $(READY)
-	$(BIN)/ruff check src tests examples
-	$(BIN)/ruff format --check src tests examples
+	$(BIN)/ruff check src tests examples mkdocs_hooks
+	$(BIN)/ruff format --check src tests examples mkdocs_hooks
 	$(BIN)/mypy
 
 format: $(READY)
-	$(BIN)/ruff check --fix src tests examples
-	$(BIN)/ruff format src tests examples
+	$(BIN)/ruff check --fix src tests examples mkdocs_hooks
+	$(BIN)/ruff format src tests examples mkdocs_hooks
 
 demo: $(READY)
 	$(BIN)/nearer demo

@@ -4,7 +4,7 @@
     nearer train debcse-bert-base --corpus debiased/data.jsonl --data data/senteval
 
 `--model` is the encoder whose cosines say what means the same: a trained one, better than the bundled default. Needs
-`pip install 'nearer[construct]'`. Interrupted, the same command goes on where it was.
+`pip install -e '.[construct]'`. Interrupted, the same command goes on where it was.
 """
 
 from __future__ import annotations

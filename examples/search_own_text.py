@@ -2,7 +2,7 @@
 
     python examples/search_own_text.py mine.txt "how do I keep bread fresh?" --index mine.index
 
-Needs `pip install 'nearer[search]'`. `--model` is any model; the bundled default only shows how it goes.
+Needs `pip install -e '.[search]'`. `--model` is any model; the bundled default only shows how it goes.
 """
 
 from __future__ import annotations

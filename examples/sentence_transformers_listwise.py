@@ -3,7 +3,7 @@
     python examples/sentence_transformers_listwise.py wiki.txt --teacher all-MiniLM-L6-v2
 
 The student is the bundled wiki-mini, the text any file of sentences (no labels), the teacher any model. It needs
-`pip install 'nearer[sentence-transformers,hub]' accelerate`; 1,500 sentences take about a minute on two cores.
+`pip install -e '.[sentence-transformers,hub]' accelerate`; 1,500 sentences take about a minute on two cores.
 """
 
 from __future__ import annotations

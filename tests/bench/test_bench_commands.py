@@ -12,6 +12,7 @@ import torch
 from nearer.bench import encode, steps
 from nearer.bench.report import FLOOR, Report
 from nearer.bench.steps import DOES_NOT_FIT, OURS, PAPERS
+from nearer.extras import install_command
 
 PEER = "sentence-transformers"
 
@@ -112,7 +113,7 @@ class TestTrain:
         monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if "sentence_tr" in name else real(name))
         done = bench("train", "--shape", "tiny", "--batch", 4, "--steps", 1)
         assert done.code == 0, done.err
-        assert "not installed (pip install 'nearer[sentence-transformers]')" in done.out
+        assert f"not installed ({install_command('sentence-transformers')})" in done.out
 
 
 class TestEncode:

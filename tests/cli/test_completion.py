@@ -13,6 +13,7 @@ import pytest
 
 from nearer.cli import completion
 from nearer.evaluation.tasks import NAMES
+from nearer.methods import METHODS
 from nearer.training.recipes import recipe_names
 from patience import HANG
 
@@ -85,6 +86,8 @@ class TestOffers:
     def test_recipes(self) -> None:
         assert completed("nearer train rankcse-w") == ["rankcse-wiki-mini"]
         assert completed("nearer sweep ") == recipe_names()
+        assert completed("nearer recipes simcse-w") == ["simcse-wiki-mini"]
+        assert completed("nearer settings rank") == ["rankcse", "rankencoder"]
 
     def test_tasks(self) -> None:
         assert completed("nearer evaluate MODEL --tasks sts,sick-r-t") == ["sts,sick-r-train"]
@@ -95,6 +98,7 @@ class TestNames:
     def test_are_those_that_there_are(self) -> None:
         assert completion.recipes("") == recipe_names()
         assert sorted(completion.TASKS) == sorted(NAMES)
+        assert list(completion.METHODS) == list(METHODS)
 
     def test_only_what_begins_so(self) -> None:
         assert completion.recipes("rankcse-w") == ["rankcse-wiki-mini"]

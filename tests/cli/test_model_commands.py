@@ -203,7 +203,7 @@ class TestEvaluate:
     def test_table(self, nearer, pooled: Path, pairs: Path) -> None:
         outcome = nearer("evaluate", pooled, "--tasks", pairs)
         assert outcome.code == 0
-        assert f"{pooled}  (Spearman × 100, all)" in outcome.out
+        assert f"{pooled}  (STS: Spearman × 100, all)" in outcome.out
         [row] = [line for line in outcome.out.splitlines() if "│ pairs " in line]
         assert [cell.strip() for cell in row.split("│")[1:4]] == ["pairs", "file", "3 pairs"]
         assert "4 read, 3 kept, 1 dropped" in outcome.err
@@ -245,7 +245,7 @@ class TestEvaluate:
 
     def test_correlation_and_aggregation(self, nearer, pooled: Path, pairs: Path) -> None:
         outcome = nearer("evaluate", pooled, "--tasks", pairs, "--correlation", "pearson", "--aggregation", "wmean")
-        assert "(Pearson × 100, wmean)" in outcome.out
+        assert "(STS: Pearson × 100, wmean)" in outcome.out
 
     @pytest.mark.parametrize("option", ["--correlation", "--aggregation"])
     def test_unknown_ones_are_wrong_usage(self, option: str, nearer, pairs: Path) -> None:
@@ -260,7 +260,7 @@ class TestEvaluate:
 
     def test_names_that_look_like_markup(self, nearer, pooled: Path, pairs: Path) -> None:
         model = pooled.rename(pooled.parent / "x[red]y:smile:")
-        assert f"{model}  (Spearman" in nearer("evaluate", model, "--tasks", pairs).out
+        assert f"{model}  (STS: Spearman" in nearer("evaluate", model, "--tasks", pairs).out
 
     @pytest.mark.parametrize(
         ("options", "error"),

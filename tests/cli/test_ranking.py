@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from nearer.encoder import Encoder
+from nearer.extras import install_command
 from nearer.teachers import RankEncoder, VectorStore
 from nearer.text import read_sentences
 
@@ -152,7 +153,7 @@ class TestEmbedOverRay:
         monkeypatch.setattr(Encoder, "load", lambda *_, **__: pytest.fail("loaded"))
         monkeypatch.setitem(sys.modules, "ray", None)
         monkeypatch.setitem(sys.modules, "ray.data", None)
-        assert "pip install 'nearer[ray]'" in nearer("embed", pooled, corpus, "--engine", "ray").error
+        assert install_command("ray") in nearer("embed", pooled, corpus, "--engine", "ray").error
 
     def test_a_model_that_is_not_there_is_told_before_ray_starts(
         self, nearer: Run, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

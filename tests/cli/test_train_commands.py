@@ -1,4 +1,4 @@
-"""The commands train, recipes and demo."""
+"""The commands train and demo."""
 
 from __future__ import annotations
 
@@ -35,12 +35,6 @@ def corpus(tmp_path: Path) -> Path:
     path = tmp_path / "corpus.txt"
     path.write_text("".join(f"{a} {b}\n" for a in words for b in words if a != b))
     return path
-
-
-def test_recipes_are_listed(nearer: Nearer) -> None:
-    done = nearer("recipes")
-    assert done.code == 0
-    assert "simcse-bert-base\n    Unsupervised SimCSE" in done.out
 
 
 def test_a_run_with_seeds_prints_mean_and_deviation(recipe: Path, corpus: Path, tmp_path: Path, nearer: Nearer) -> None:

@@ -15,6 +15,7 @@ from tiny_language_model import make_language_model
 from nearer.cli.construct_inspect import inspect
 from nearer.cli.construct_lists import lists
 from nearer.cli.main import Commands
+from nearer.extras import install_command
 
 
 class Outcome(NamedTuple):
@@ -149,7 +150,7 @@ def test_mistakes(build: Command, tmp_path: Path, options: tuple[object, ...], s
 def test_ray_is_an_extra(build: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     monkeypatch.setitem(sys.modules, "ray.data", None)
-    assert "pip install 'nearer[ray]'" in build(tmp_path / "d", "--engine", "ray").error
+    assert install_command("ray") in build(tmp_path / "d", "--engine", "ray").error
 
 
 def test_a_template_without_a_place(build: Command, tmp_path: Path, template: Path) -> None:

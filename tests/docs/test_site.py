@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
+import yaml
 
-from patience import HANG
+import nearer
+from conftest import build_site
+from nearer.methods import METHODS
+from nearer.teachers import TeacherSettings
+from nearer.training.recipes import recipe_names
+from nearer.training.settings import TrainingSettings
 
 ROOT = Path(__file__).parents[2]
 LOADED = {"script": "src", "img": "src", "link": "href", "iframe": "src"}  # tag: where it says what it loads
+MADE_FROM_THE_CODE = {f"reference-{what}" for what in ("settings", "recipes", "commands", "python")}
 ELSEWHERE = re.compile(r"(url\(|@import)\s*['\"]?(https?:)?//")  # in a style sheet
-
-
-def build(folder: Path, settings: Path = ROOT / "mkdocs.yml") -> subprocess.CompletedProcess[str]:
-    pytest.importorskip("mkdocs", reason="pip install 'nearer[docs]'")
-    command = [sys.executable, "-m", "mkdocs", "build", "--config-file", str(settings), "--site-dir", str(folder)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=HANG)
 
 
 class Page(HTMLParser):
@@ -44,20 +43,13 @@ class Page(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("docs") / "site"
-    done = build(folder)
-    assert done.returncode == 0, done.stderr
-    return folder
-
-
-@pytest.fixture(scope="module")
 def pages(site: Path) -> dict[Path, Page]:
     return {path: Page(path) for path in site.glob("*.html") if path.name != "404.html"}  # which knows absolute links
 
 
 def test_every_page_is_built(pages: dict[Path, Page]) -> None:
-    assert {path.stem for path in pages} == {path.stem for path in (ROOT / "docs").glob("*.md")}
+    written = {path.stem for path in (ROOT / "docs").glob("*.md")}
+    assert {path.stem for path in pages} == written | MADE_FROM_THE_CODE
 
 
 def test_every_link_leads_somewhere(pages: dict[Path, Page]) -> None:
@@ -81,12 +73,40 @@ def test_nothing_comes_from_another_host(site: Path, pages: dict[Path, Page]) ->
 
 @pytest.mark.parametrize("link", ["nowhere.md", "index.md#no-such-place"])
 def test_a_broken_link_ends_the_build(link: str, tmp_path: Path) -> None:
-    settings = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:")
-    validation = settings[2].partition("\nvalidation:")
-    (tmp_path / "mkdocs.yml").write_text("".join([settings[0], *validation[1:]]), encoding="utf-8")
+    settings = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
+    for ours in ("nav", "hooks", "plugins", "extra_css", "extra_javascript"):  # whose files are elsewhere
+        del settings[ours]
+    del settings["theme"]["custom_dir"]
+    (tmp_path / "mkdocs.yml").write_text(yaml.safe_dump(settings), encoding="utf-8")
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "index.md").write_text(f"# Title\n\n[here]({link})\n", encoding="utf-8")
-    done = build(tmp_path / "site", tmp_path / "mkdocs.yml")
+    done = build_site(tmp_path / "site", tmp_path / "mkdocs.yml")
     assert done.returncode == 1
     assert f"contains a link '{link}'" in done.stderr
     assert "in strict mode" in done.stdout + done.stderr
+
+
+class TestReference:
+    """What is shown comes from the code: a setting, recipe, command or class that is there has its place."""
+
+    def test_settings(self, pages: dict[Path, Page], site: Path) -> None:
+        text = (site / "reference-settings.html").read_text(encoding="utf-8")
+        models = [TrainingSettings, TeacherSettings, *(model for _, model in METHODS.values())]
+        for model in models:
+            assert [name for name in model.model_fields if f"<code>{name}</code>" not in text] == []
+        assert "how often training goes through the whole corpus" in text
+
+    def test_recipes(self, pages: dict[Path, Page], site: Path) -> None:
+        assert set(recipe_names()) <= pages[site / "reference-recipes.html"].places
+
+    def test_commands(self, site: Path) -> None:
+        text = (site / "reference-commands.html").read_text(encoding="utf-8")
+        for command in ("train", "search build", "export onnx", "data read", "settings"):
+            assert re.search(rf'<h2 id="[\w-]+">nearer {command}</h2>', text)
+        assert "<code>--max-steps" in text
+
+    def test_classes(self, pages: dict[Path, Page], site: Path) -> None:
+        places = pages[site / "reference-python.html"].places
+        assert [name for name in nearer.__all__ if f"nearer.{name}" not in places] == []
+        assert "nearer.Encoder.rank" in places
+        assert "nearer.integrations.sentence_transformers.RankCSELoss" in places

@@ -15,6 +15,7 @@ from nearer.doctor import Finding, State, data_folder, hub, installation, machin
 from nearer.doctor.checks import all_checks
 from nearer.doctor.finding import carry_out
 from nearer.encoder import Encoder, sources
+from nearer.extras import install_command
 from nearer.teachers.vector_store import VectorStore
 from nearer.text import read_sentences
 from nearer.text.token_store import open_store
@@ -66,9 +67,9 @@ class TestInstallation:
         distribution(tmp_path, "nearer", "9", *(f"Provides-Extra: {extra}" for extra in extras), *lines)
         monkeypatch.syspath_prepend(tmp_path)
         plots, search, onnx = installation.extras()
-        assert plots == Finding("[plots]", State.absent, "figures as files: pip install 'nearer[plots]'")
+        assert plots == Finding("[plots]", State.absent, f"figures as files: {install_command('plots')}")
         assert (search.state, search.found.startswith("nearer search: numpy ")) == (State.good, True)
-        assert (onnx.state, onnx.mend) == (State.doubtful, "pip install 'nearer[onnx]'")
+        assert (onnx.state, onnx.mend) == (State.doubtful, install_command("onnx"))
 
     @pytest.mark.parametrize(
         ("system", "processor", "told"),
@@ -83,7 +84,7 @@ class TestInstallation:
         monkeypatch.setattr(installation.platform, "system", lambda: system)
         monkeypatch.setattr(installation.platform, "machine", lambda: processor)
         finding = only(installation.extras())
-        assert (finding.state, "pip install 'nearer[mteb]'" in finding.found) == (State.absent, True)
+        assert (finding.state, install_command("mteb") in finding.found) == (State.absent, True)
         assert ("pytrec-eval has no package made for this machine" in finding.found) == told
 
     def test_every_extra_says_what_it_is_for(self) -> None:

@@ -15,7 +15,7 @@ from nearer.doctor.report import as_json, as_tables, summary
 from nearer.errors import InputError
 
 GOOD = Finding("Python", State.good, "3.11")
-ABSENT = Finding("[plots]", State.absent, "figures: pip install 'nearer[plots]'")
+ABSENT = Finding("[plots]", State.absent, "figures: pip install -e '.[plots]'")
 DOUBTFUL = Finding("threads", State.doubtful, "8 for torch, 2 cores", "export OMP_NUM_THREADS=2")
 BROKEN = Finding("torch", State.broken, "ImportError: no library", "install torch again")
 

@@ -131,7 +131,7 @@ class TestAverage:
 class TestTable:
     def test_figures_and_average(self) -> None:
         text = shown(results(score("STS12", figure=72.3649), score("STS-B", figure=82.0)))
-        assert text.splitlines()[0] == "a model  (Spearman × 100, all)"
+        assert text.splitlines()[0] == "a model  (STS: Spearman × 100, all)"
         assert rows(text) == [
             ["STS12", "test", "1,234 pairs", "72.36"],
             ["STS-B", "test", "1,234 pairs", "82.00"],
@@ -141,11 +141,11 @@ class TestTable:
 
     def test_a_long_name_is_not_folded_to_the_width_of_the_table(self) -> None:
         model = "models/" + "x" * 60
-        assert f"{model}  (Spearman" in shown(results(score("a"), model=model))
+        assert f"{model}  (STS: Spearman" in shown(results(score("a"), model=model))
 
     def test_names_that_look_like_markup(self) -> None:
         text = shown(results(score("[red]a[/red]"), model="[/b]:smile:"))
-        assert "[/b]:smile:  (Spearman" in text
+        assert "[/b]:smile:  (STS: Spearman" in text
         assert "[red]a[/red]" in text
 
     def test_one_task_needs_no_average(self) -> None:
@@ -179,24 +179,24 @@ class TestTableOfSeveralKinds:
         text = shown(results(*self.FOUND))
         assert text.splitlines()[0] == "a model"
         assert rows(text) == [
-            ["MR", "test", "10,662 sentences", "accuracy", "80.00", "dev accuracy 99.00"],
-            ["CR", "test", "10,662 sentences", "accuracy", "90.00", "dev accuracy 99.00"],
+            ["MR", "test", "10,662 sentences", "transfer: accuracy", "80.00", "dev accuracy 99.00"],
+            ["CR", "test", "10,662 sentences", "transfer: accuracy", "90.00", "dev accuracy 99.00"],
             ["transfer average", "", "", "", "85.00", ""],
-            ["STS12", "test", "1,234 pairs", "spearman", "10.00", ""],
-            ["STS-B", "test", "1,234 pairs", "spearman", "20.00", ""],
-            ["sts average", "", "", "", "15.00", ""],
-            ["WikiQA", "test", "243 queries", "map", "33.33", "mrr@10 33.33"],
+            ["STS12", "test", "1,234 pairs", "STS: spearman", "10.00", ""],
+            ["STS-B", "test", "1,234 pairs", "STS: spearman", "20.00", ""],
+            ["STS average", "", "", "", "15.00", ""],
+            ["WikiQA", "test", "243 queries", "reranking: map", "33.33", "mrr@10 33.33"],
         ]
         assert sum(line.startswith("├") for line in text.splitlines()) == 4  # before each average, behind each kind
 
     def test_one_kind_with_several_measures(self) -> None:
         text = shown(results(score("a", figure=10.0), score("b", figure=20.0, correlation="pearson")))
         assert text.splitlines()[0] == "a model"
-        assert [row[3] for row in rows(text)] == ["spearman", "pearson", ""]
+        assert [row[3] for row in rows(text)] == ["STS: spearman", "STS: pearson", ""]
 
     def test_one_measure_is_named_above(self) -> None:
         text = shown(results(reranking("WikiQA", 33.333)))
-        assert text.splitlines()[0] == "a model  (map × 100)"
+        assert text.splitlines()[0] == "a model  (reranking: map × 100)"
         assert rows(text) == [["WikiQA", "test", "243 queries", "33.33", "mrr@10 33.33"]]
 
     def test_the_protocol_of_each_kind(self) -> None:
@@ -221,7 +221,7 @@ class TestTableOfSeveralKinds:
     def test_undefined(self) -> None:
         text = shown(results(reranking("x", None, "undefined: no query has a positive"), score("a"), score("b")))
         assert rows(text)[0][4] == "undefined: no query has a positive"
-        assert rows(text)[-1] == ["sts average", "", "", "", "50.00"]
+        assert rows(text)[-1] == ["STS average", "", "", "", "50.00"]
 
 
 class TestJson:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-mteb = pytest.importorskip("mteb", reason="mteb is not installed: pip install 'nearer[mteb]'")
+mteb = pytest.importorskip("mteb", reason="mteb is not installed: pip install -e '.[mteb]'")
 
 from local_mteb_tasks import (  # noqa: E402
     PAIRS,

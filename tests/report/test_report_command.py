@@ -10,6 +10,7 @@ import pytest
 from tiny_runs import Runs
 
 from nearer.encoder import Encoder
+from nearer.extras import install_command
 from nearer.report import report_after_run, write_report
 
 Command = Callable[..., tuple[int, str, str]]
@@ -86,7 +87,7 @@ def test_figures_need_matplotlib_and_the_page_does_not(
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     code, _, told = command(runs.finished, "--out", tmp_path / "a.html", "--figures", tmp_path / "figures")
     assert code == 1
-    assert "pip install 'nearer[plots]'" in told
+    assert install_command("plots") in told
     assert command(runs.finished, "--out", tmp_path / "a.html", "--device", "cpu")[0] == 0
 
 

@@ -143,7 +143,7 @@ class TestRunsInAnyState:
         for name in ("metrics.jsonl", "scores.json"):
             (copied / name).unlink()
         words = self.words(copied, tmp_path)
-        assert "No steps have been noted yet." in words
+        assert "No steps are recorded yet." in words
         assert "No test scores" in words
         assert "no model is in its folder" in words
 
@@ -157,7 +157,7 @@ class TestRunsInAnyState:
         config = (copied / "config.yaml").read_text()
         (copied / "config.yaml").write_text(config.replace("dev pairs.jsonl", "moved.jsonl"))
         words = self.words(copied, tmp_path)
-        assert "The bundled everyday pairs stand in for the dev tasks" in words
+        assert "The bundled everyday pairs (STS) are used instead of the dev tasks" in words
         assert "moved.jsonl" in words
 
     def test_one_that_notes_its_time_and_machine(self, copied: Path, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ import numpy as np
 import openai
 import pytest
 
+from nearer.extras import install_command
 from nearer.serve.app import create_app
 from nearer.serve.limits import Limits
 from nearer.serve.server import new_server, open_port
@@ -171,7 +172,7 @@ class TestCommand:
 
     def test_missing_extra(self, nearer, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "fastapi", None)
-        said = "error: the service needs the package 'fastapi': pip install 'nearer[serve]'.\n"
+        said = f"error: the service needs the package 'fastapi': {install_command('serve')}\n"
         assert nearer("serve", "wiki-mini") == (1, "", said)
 
     @pytest.mark.parametrize(

@@ -116,7 +116,7 @@ class TestParts:
     def test_ray_is_an_extra(self, encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "ray", None)
         monkeypatch.setitem(sys.modules, "ray.data", None)
-        with pytest.raises(MissingExtraError, match=r"pip install 'nearer\[ray\]'"):
+        with pytest.raises(MissingExtraError, match=r"pip install .*\[ray\]'"):
             OverRay(encoder)
 
 

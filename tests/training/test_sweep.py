@@ -20,6 +20,7 @@ import yaml
 from filelock import FileLock
 
 from nearer.errors import InputError, MissingExtraError, ModelError, SettingError
+from nearer.extras import install_command
 from nearer.methods import SimCSE
 from nearer.training import sweep as sweep_module
 from nearer.training.heat_map import draw
@@ -123,7 +124,7 @@ class TestRuns:
         result = run_sweep({"temperature": [0.05, 0.5]})
         assert result.picture is None
         assert result.remarks == (
-            "no picture: the picture of a sweep needs the package 'matplotlib': pip install 'nearer[plots]'.",
+            f"no picture: the picture of a sweep needs the package 'matplotlib': {install_command('plots')}",
         )
         with pytest.raises(MissingExtraError):
             draw(result)

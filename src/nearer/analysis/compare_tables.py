@@ -13,7 +13,7 @@ from nearer.analysis.side_by_side import short_labels
 from nearer.errors import SettingError
 from nearer.evaluation.published import Published, all_published
 from nearer.evaluation.results import Results
-from nearer.evaluation.task import Task, TaskScore
+from nearer.evaluation.task import KIND_NAMES, Task, TaskScore
 
 # which published rows can stand beside a layout's figures
 PROTOCOLS = {"senteval": "SentEval", "raw": "MTEB", "flat": "MTEB"}
@@ -80,7 +80,7 @@ def _scores(kind: str, results: Sequence[Results], labels: Sequence[str], beside
         cells = [_shown(row.figures.get(task), lacking="") for task in tasks]
         average = [_shown(row.average, lacking="") if whole else ""] if averaged else []
         table.add_row(Text(f"published: {row.name} ({row.source})"), *cells, *average, style="dim italic")
-    title = f"{kind}: {scores[0].measure} × 100"
+    title = f"{KIND_NAMES.get(kind, kind)}: {scores[0].measure} × 100"
     notes = ["published: as printed there, not measured here; " + _protocols(rows)] if rows else []
     return Group(Text(title, style="italic"), table, *(Text(note, style="dim") for note in notes))
 

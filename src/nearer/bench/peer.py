@@ -20,10 +20,11 @@ from torch.utils.data import DataLoader
 
 from nearer.bench.machine import PEER
 from nearer.encoder.backbone import quiet
+from nearer.extras import install_command
 
 SCALE = 20.0  # 1 / 0.05
 STEPS = 100_000  # more than are ever taken
-MISSING_PEER = f"no rows of {PEER}: it is not installed (pip install 'nearer[{PEER}]')."
+MISSING_PEER = f"no rows of {PEER}: it is not installed ({install_command(PEER)})."
 
 
 def peer_installed() -> bool:

@@ -26,26 +26,32 @@ def analyse(
     ] = "stsb-dev",
     data: Annotated[Path | None, typer.Option(help="Folder of the STS sets (SentEval's layout or raw).")] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Folder for analysis.json and the figures. Default: the tables alone.")
+        Path | None, typer.Option(help="Folder for analysis.json and the figures. Default: print tables only.")
     ] = None,
     corpus: Annotated[
         str | None, typer.Option(help="Text for rank vectors, shared neighbours and word frequencies.")
     ] = None,
-    size: Annotated[int, typer.Option(min=2, help="So many different sentences of it, drawn by the seed.")] = 10_000,
+    size: Annotated[
+        int, typer.Option(min=2, help="How many different sentences of the corpus to use; the seed chooses them.")
+    ] = 10_000,
     threshold: Annotated[
         float | None,
         typer.Option(
-            callback=options.finite, help="Pairs scored above it are positives. Default: 4 of 5, whatever the scale."
+            callback=options.finite,
+            help="Pairs with a higher score are positives. Default: four fifths of the scale (4 of 5).",
         ),
     ] = None,
     examples: Annotated[int, typer.Option(min=0, help="Show so many queries with their rankings.")] = 3,
-    path: Annotated[bool, typer.Option("--path", help="The models are steps on one way: draw it with arrows.")] = False,
-    approximate: Annotated[
-        bool, typer.Option("--approximate", help="Rank vectors from the corpus' covariance: much faster.")
+    path: Annotated[
+        bool, typer.Option("--path", help="The models are steps of one training: draw their path with arrows.")
     ] = False,
-    neighbours: Annotated[int, typer.Option(min=1, help="How many of the corpus' nearest are compared.")] = 100,
+    approximate: Annotated[
+        bool, typer.Option("--approximate", help="Estimate rank vectors from the corpus' covariance: much faster.")
+    ] = False,
+    neighbours: Annotated[int, typer.Option(min=1, help="How many nearest sentences of the corpus to compare.")] = 100,
     seed: Annotated[
-        int, typer.Option(min=0, max=options.LARGEST_SEED, help="Which random pairs and sentences are drawn.")
+        int,
+        typer.Option(min=0, max=options.LARGEST_SEED, help="Seed: decides which random pairs and sentences are used."),
     ] = 0,
     pooling: options.Pooling = None,
     max_length: options.MaxLength = None,
@@ -58,7 +64,7 @@ def analyse(
     allow_pickle: options.AllowPickle = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an analysis in the folder.")] = False,
 ) -> None:
-    """Look behind scores: alignment, uniformity, spectrum, similarity by rating, biases, rankings of single queries."""
+    """Show what lies behind scores: alignment, uniformity, spectrum, similarity by rating, biases, single rankings."""
     from nearer.analysis import analyse as run
     from nearer.analysis import side_by_side
     from nearer.analysis.table import examples_table

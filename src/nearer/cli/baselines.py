@@ -18,13 +18,14 @@ def whiten(
     model: options.Model,
     out: Annotated[Path, typer.Option(help="Folder of the new model.")],
     corpus: Annotated[
-        str | None, typer.Option(help="Text to fit on; with several --columns all of them (NLI: sent0,sent1).")
+        str | None,
+        typer.Option(help="Text to fit on. With several --columns, all of them are used (NLI: sent0,sent1)."),
     ] = None,
     tasks: Annotated[
         str | None, typer.Option(help="Fit on the sentences of these tasks instead (target setting): stsb, or a file.")
     ] = None,
     data: Annotated[Path | None, typer.Option(help="Folder of the STS sets, for --tasks.")] = None,
-    dimension: Annotated[int | None, typer.Option(min=1, help="Keep so many directions. Default: all.")] = None,
+    dimension: Annotated[int | None, typer.Option(min=1, help="Keep only so many directions. Default: all.")] = None,
     pooling: options.Pooling = None,
     max_length: options.MaxLength = None,
     text_normalisation: options.Normalisation = None,
@@ -37,7 +38,7 @@ def whiten(
     trust_remote_code: options.RemoteCode = False,
     allow_pickle: options.AllowPickle = False,
 ) -> None:
-    """Whiten a model's vectors: fitted on a text, saved as a layer of the model."""
+    """Whiten a model's vectors. The whitening is fitted on a text and saved as a layer of the model."""
     from nearer.baselines import whiten as fit
     from nearer.encoder import Encoder
 
@@ -70,7 +71,7 @@ def static_words(
     file: Annotated[str, typer.Argument(metavar="FILE", help="Word vectors as text: GloVe, word2vec, fastText; .gz …")],
     out: Annotated[Path, typer.Option(help="Folder of the new model.")],
     needed: Annotated[
-        str | None, typer.Option(help="Keep only the words of this text, for a file that memory cannot hold.")
+        str | None, typer.Option(help="Keep only words that are in this text. Use it for files larger than memory.")
     ] = None,
     columns: options.Columns = None,
     encoding: options.Encoding = "utf-8",

@@ -15,13 +15,16 @@ from nearer.errors import SettingError
 if TYPE_CHECKING:
     from nearer.bench.report import Report
 
-app = typer.Typer(no_args_is_help=True, help="Measure speed against the peers, in one run on this machine.")
+app = typer.Typer(no_args_is_help=True, help="Measure speed on this machine, beside other libraries in the same run.")
 
 Shape = Annotated[
-    str | None, typer.Option(help="A BERT with random weights: base, small or tiny. Default: by the device.")
+    str | None,
+    typer.Option(help="Size of a BERT with random weights: base, small or tiny. Default: it depends on the device."),
 ]
-Corpus = Annotated[str | None, typer.Option(help="Text to use. Default: generated, Wikipedia's lengths.")]
-Peers = Annotated[bool, typer.Option(help="Measure the others too.")]
+Corpus = Annotated[
+    str | None, typer.Option(help="Text to use. Default: generated text with sentence lengths like Wikipedia's.")
+]
+Peers = Annotated[bool, typer.Option(help="Measure other libraries too.")]
 Json = Annotated[Path | None, typer.Option("--json", help="Write the report there as well.")]
 
 
@@ -127,7 +130,9 @@ def transfer(
     setting: Annotated[str, typer.Option(help="SentEval's test or fast.")] = "test",
     model: Annotated[str, typer.Option(help="A folder or a name whose vectors are classified.")] = "wiki-mini",
     pooling: options.Pooling = None,
-    one_by_one: Annotated[bool, typer.Option(help="Fit one after another too; all tasks take an hour so.")] = True,
+    one_by_one: Annotated[
+        bool, typer.Option(help="Also fit one after another. For all tasks this takes an hour.")
+    ] = True,
     device: options.Device = None,
     json_file: Json = None,
 ) -> None:
@@ -146,11 +151,14 @@ def construct(
     corpus: Corpus = None,
     sizes: Annotated[str, typer.Option(help="Sentences of the corpora, such as 10k,30k.")] = "10k,30k,100k",
     anchors: Annotated[
-        int | None, typer.Option(min=1, help="Records for so many sentences of each alone. Default: for all.")
+        int | None,
+        typer.Option(min=1, help="Make records for only so many sentences of each corpus. Default: for all."),
     ] = None,
     model: Annotated[str, typer.Option(help="A folder or a name whose cosines count.")] = "wiki-mini",
     pooling: options.Pooling = None,
-    generator: Annotated[str, typer.Option(help="Of positives, as for `nearer construct debiased`.")] = "noise",
+    generator: Annotated[
+        str, typer.Option(help="How positives are made, as for `nearer construct debiased`.")
+    ] = "noise",
     device: options.Device = None,
     json_file: Json = None,
 ) -> None:
@@ -189,17 +197,22 @@ def serve(
     model: Annotated[str, typer.Option(help="A folder or a name.")] = "wiki-mini",
     pooling: options.Pooling = None,
     corpus: Corpus = None,
-    clients: Annotated[int, typer.Option(min=1, help="That ask at the same time.")] = 64,
-    texts: Annotated[int, typer.Option(min=1, help="Of each request.")] = 1,
-    seconds: Annotated[float, typer.Option(callback=options.finite, min=0.1, help="Of each way.")] = 60.0,
+    clients: Annotated[int, typer.Option(min=1, help="How many clients ask at the same time.")] = 64,
+    texts: Annotated[int, typer.Option(min=1, help="How many texts a request has.")] = 1,
+    seconds: Annotated[
+        float, typer.Option(callback=options.finite, min=0.1, help="How many seconds each way is measured.")
+    ] = 60.0,
     batch_wait_ms: Annotated[
-        float | None, typer.Option(callback=options.finite, min=0, help="As of `nearer serve`. Default: its own.")
+        float | None,
+        typer.Option(
+            callback=options.finite, min=0, help="The option of `nearer serve` with this name. Default: its own."
+        ),
     ] = None,
     precision: options.Precision = options.PrecisionName.float32,
     device: options.Device = None,
     json_file: Json = None,
 ) -> None:
-    """Load the service with many clients: with dynamic batching, and with each text by itself."""
+    """Send requests of many clients to the service: with dynamic batching, and with each text by itself."""
     _use(device)
     _check_json(json_file)
     from nearer.bench.serve import ServeBench, bench_serve

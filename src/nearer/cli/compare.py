@@ -19,22 +19,29 @@ if TYPE_CHECKING:
 
 def compare(
     models: Annotated[
-        list[str], typer.Argument(metavar="MODEL MODEL...", help="Folders or names; the first is compared with.")
+        list[str],
+        typer.Argument(metavar="MODEL MODEL...", help="Folders or names. All others are compared with the first."),
     ],
     tasks: Annotated[
         str, typer.Option(help="Comma-separated, as for `nearer evaluate`.", autocompletion=completion.tasks)
     ] = "sts",
     data: Annotated[Path | None, typer.Option(help="Folder of the data sets.")] = None,
     strict: options.Strict = False,
-    resamples: Annotated[int, typer.Option(min=100, help="Of the bootstrap.")] = 1000,
+    resamples: Annotated[int, typer.Option(min=100, help="How many times the bootstrap draws the items anew.")] = 1000,
     confidence: Annotated[
-        float, typer.Option(callback=options.finite, min=0.5, max=0.999, help="Of the intervals.")
+        float,
+        typer.Option(callback=options.finite, min=0.5, max=0.999, help="How sure the intervals are: 0.95 means 95 %."),
     ] = 0.95,
-    seed: Annotated[int, typer.Option(min=0, max=options.LARGEST_SEED, help="Of the bootstrap.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=options.LARGEST_SEED, help="Seed of the bootstrap.")] = 0,
     published: Annotated[
-        str, typer.Option(help="Published rows beside: of these backbones or sources (comma-separated), all, or none.")
+        str,
+        typer.Option(
+            help="Which published rows to show: all, none, or names of backbones or sources (comma-separated)."
+        ),
     ] = "auto",
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write everything; '-' prints it.")] = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", help="Write all figures to this file as JSON; '-' prints them.")
+    ] = None,
     pooling: options.Pooling = None,
     max_length: options.MaxLength = None,
     text_normalisation: options.Normalisation = None,
@@ -45,7 +52,7 @@ def compare(
     trust_remote_code: options.RemoteCode = False,
     allow_pickle: options.AllowPickle = False,
 ) -> None:
-    """Score models side by side, with intervals of the differences from the first, and published figures beside."""
+    """Score models side by side. Shows how far each is from the first, with an interval, and published figures."""
     from nearer.analysis.compare import compare as run
     from nearer.analysis.compare_tables import comparison_tables, rows_beside
     from nearer.baselines import load_scorer

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+METHODS = ("simcse", "rankcse", "rankencoder", "debcse", "refine")
 RECIPES = Path(__file__).parent.parent / "recipes"
-# the names that nearer.evaluation.tasks knows, written out because asking it would load torch
+# the names that nearer.evaluation.tasks knows; they and METHODS are written out because asking would load torch
 TASKS = (
     *("sts", "everyday", "sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "stsb-dev", "stsb-train"),
     *("sick-r", "sick-r-dev", "sick-r-train", "sick-r-all"),
@@ -30,3 +31,7 @@ def tasks(incomplete: str) -> list[str]:
     before, comma, last = incomplete.rpartition(",")
     named = before.split(",")
     return [f"{before}{comma}{task}" for task in TASKS if task.startswith(last) and task not in named]
+
+
+def methods(incomplete: str) -> list[str]:
+    return [method for method in METHODS if method.startswith(incomplete)]

@@ -31,34 +31,42 @@ class Level(StrEnum):
 @app.command("debiased")
 def debiased(
     corpus: Annotated[str, typer.Option(help="Text: txt, csv, tsv, jsonl, parquet, hf:NAME.")],
-    model: Annotated[str, typer.Option(help="A trained encoder, such as unsupervised SimCSE: whose cosines count.")],
-    out: Annotated[Path, typer.Option(help="Folder of the data set; a begun one is gone on with.")],
+    model: Annotated[str, typer.Option(help="A trained encoder, such as unsupervised SimCSE. Its cosines decide.")],
+    out: Annotated[Path, typer.Option(help="Folder of the data set. The same command continues an interrupted one.")],
     generator: Annotated[
-        str, typer.Option(help="Of positives: noise, back-translation:EN_FR,FR_EN or paraphrase:MODEL.")
+        str, typer.Option(help="How positives are made: noise, back-translation:EN_FR,FR_EN or paraphrase:MODEL.")
     ] = "noise",
-    positives: Annotated[int, typer.Option(min=1, help="So many positives for each sentence.")] = 2,
-    negatives: Annotated[int, typer.Option(min=1, help="So many negatives for each sentence.")] = 2,
+    positives: Annotated[int, typer.Option(min=1, help="How many positives each sentence gets.")] = 2,
+    negatives: Annotated[int, typer.Option(min=1, help="How many negatives each sentence gets.")] = 2,
     cosines: Annotated[
-        str, typer.Option("--range", metavar="LOW,HIGH", help="Cosines of negative candidates.")
+        str, typer.Option("--range", metavar="LOW,HIGH", help="Negative candidates have a cosine in this range.")
     ] = "0.25,0.75",
     pool_size: Annotated[int, typer.Option(min=1, help="Negative candidates for each sentence.")] = 64,
     scan: Annotated[
-        int, typer.Option(min=0, help="Look at so many sentences for them; 0: at the whole corpus where needed.")
+        int,
+        typer.Option(
+            min=0, help="Look at no more than so many sentences for candidates; 0: at the whole corpus if needed."
+        ),
     ] = 20_000,
     candidates: Annotated[int, typer.Option(min=1, help="Positive candidates generated for each sentence.")] = 4,
     negative_semantic_weight: Annotated[
         float,
-        typer.Option(callback=options.finite, min=0, max=1, help="λ_n: how much meaning counts, against surface."),
+        typer.Option(
+            callback=options.finite,
+            min=0,
+            max=1,
+            help="λ_n: how much the meaning of negatives counts, compared with their words.",
+        ),
     ] = 0.8,
     positive_semantic_weight: Annotated[
-        float, typer.Option(callback=options.finite, min=0, max=1, help="λ_p, the same for positives.")
+        float, typer.Option(callback=options.finite, min=0, max=1, help="λ_p: the same for positives.")
     ] = 0.8,
     sharpness: Annotated[
         float,
         typer.Option(
             callback=options.finite,
             min=0,
-            help="Multiplies the exponents of Eq. 4 and 6; 1 as in the paper, nearly uniform.",
+            help="Multiplies the exponents of Eq. 4 and 6. 1: as in the paper, which is nearly uniform.",
         ),
     ] = 1.0,
     edit_level: Annotated[Level, typer.Option(help="What an edit distance counts.")] = Level.characters,
@@ -66,7 +74,8 @@ def debiased(
         int, typer.Option(min=0, max=options.LARGEST_SEED, help="The one seed of pools, noise and sampling.")
     ] = 0,
     limit: Annotated[
-        int | None, typer.Option(min=1, help="The first so many sentences only; a later run without it goes on.")
+        int | None,
+        typer.Option(min=1, help="Use only the first so many sentences. A later run without this option continues."),
     ] = None,
     format: Annotated[options.FormatName, typer.Option(help="How the data set is written.")] = options.FormatName.jsonl,
     nli: Annotated[
@@ -86,8 +95,8 @@ def debiased(
 ) -> None:
     """Sample positives and negatives for each sentence by inverse propensity (DebCSE).
 
-    Positives mean the same in other words; negatives look alike and mean something else. An interrupted run goes on
-    where it was when the same command is given again.
+    Positives mean the same in other words; negatives look alike and mean something else. If a run was
+    interrupted, the same command continues it.
     """
     from nearer.construct.debiased import DebiasedBuilder
     from nearer.construct.debiased_sampler import DebiasedSettings

@@ -17,14 +17,16 @@ def inspect(
     sources: Annotated[
         list[str], typer.Argument(metavar="LISTS", help="Folders of `construct lists`, or files of lists.")
     ],
-    model: Annotated[str, typer.Option(help="Encoder that judges: its cosine to the first sentence.")] = DEFAULT_MODEL,
+    model: Annotated[
+        str, typer.Option(help="Encoder that judges: its cosine to the first sentence counts.")
+    ] = DEFAULT_MODEL,
     pooling: options.Pooling = None,
     max_length: options.MaxLength = None,
     show: Annotated[int, typer.Option(min=0, help="Print so many lists with their similarities.")] = 3,
     out: Annotated[
         Path | None, typer.Option(help="Draw the average similarities of the first 16 sentences: .svg or .png.")
     ] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Judge only the first so many lists of each.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Judge only the first so many lists of each folder.")] = None,
     device: options.Device = None,
 ) -> None:
     """Judge ranking lists: how far each is in descending order of similarity to its first sentence.

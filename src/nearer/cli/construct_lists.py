@@ -47,17 +47,22 @@ class RulesName(StrEnum):
 
 def lists(
     llm: Annotated[str, typer.Option(help="Causal language model: a folder, a GGUF file or a hub name.")],
-    out: Annotated[Path, typer.Option(help="Folder to build in; the same command goes on with an interrupted one.")],
-    corpus: Annotated[str | None, typer.Option(help="Text that start sentences are drawn from, by k-means.")] = None,
-    starts: Annotated[str | None, typer.Option(help="Start sentences as they are, instead of --corpus.")] = None,
-    steps: Annotated[int, typer.Option(min=1, help="Sentences to generate behind each first one.")] = 32,
+    out: Annotated[Path, typer.Option(help="Folder of the data set. The same command continues an interrupted one.")],
+    corpus: Annotated[str | None, typer.Option(help="Text from which k-means chooses the first sentences.")] = None,
+    starts: Annotated[str | None, typer.Option(help="A file of first sentences, instead of --corpus.")] = None,
+    steps: Annotated[int, typer.Option(min=1, help="How many sentences to write after each first one.")] = 32,
     method: Annotated[
         MethodName,
-        typer.Option(help="Away from the sentence before the last; one after the other; or a whole list at once."),
+        typer.Option(
+            help="directional: away from the sentence before the last; step-by-step: one after the other; "
+            "single-step: a whole list at once."
+        ),
     ] = MethodName.directional,
     guidance: Annotated[
         float | None,
-        typer.Option(callback=options.finite, min=0, help=f"λ: how strongly it is led on (directional, {GUIDANCE})."),
+        typer.Option(
+            callback=options.finite, min=0, help=f"directional: λ, how strongly it moves away. Default: {GUIDANCE}."
+        ),
     ] = None,
     template: Annotated[
         Path | None, typer.Option(help="Instruction of your own: a text file with {sentence} in it.")
@@ -72,7 +77,10 @@ def lists(
     first_line: Annotated[
         bool, typer.Option("--first-line", help="Take an answer's first line; else several lines reject a list.")
     ] = False,
-    limit: Annotated[int | None, typer.Option(min=1, help="Only the first so many lists; go on later.")] = None,
+    limit: Annotated[
+        int | None,
+        typer.Option(min=1, help="Write only the first so many lists. A later run without this option continues."),
+    ] = None,
     clusters: Annotated[int | None, typer.Option(min=1, help=f"Clusters of the corpus. Default: {CLUSTERS}.")] = None,
     per_cluster: Annotated[
         int | None, typer.Option(min=1, help=f"Start sentences of each. Default: {PER_CLUSTER}.")
@@ -82,11 +90,13 @@ def lists(
     ] = None,
     pooling: options.Pooling = None,
     engine: Annotated[
-        options.EngineName, typer.Option(help="In this process, or over Ray Data.")
+        options.EngineName, typer.Option(help="Work in this process, or in workers of Ray Data.")
     ] = options.EngineName.process,
-    workers: Annotated[int | None, typer.Option(min=1, help="With --engine ray: so many (2).")] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="With --engine ray: number of workers. Default: 2.")
+    ] = None,
     kind: Annotated[KindName, typer.Option(help="What runs the language model.")] = KindName.auto,
-    batch: Annotated[int, typer.Option(min=1, help="Lists that grow at once.")] = 16,
+    batch: Annotated[int, typer.Option(min=1, help="How many lists are written at the same time.")] = 16,
     max_new_tokens: Annotated[
         int | None,
         typer.Option(
@@ -96,19 +106,28 @@ def lists(
         ),
     ] = None,
     temperature: Annotated[
-        float, typer.Option(callback=options.finite, min=0, help="0: always the likeliest token.")
+        float,
+        typer.Option(
+            callback=options.finite, min=0, help="Temperature of sampling; 0 always takes the likeliest token."
+        ),
     ] = 0.0,
     top_p: Annotated[
-        float, typer.Option(callback=options.finite, min=0, max=1, help="Draw from the likeliest tokens of this mass.")
+        float,
+        typer.Option(
+            callback=options.finite,
+            min=0,
+            max=1,
+            help="Draw from the likeliest tokens that together have this probability.",
+        ),
     ] = 1.0,
     seed: Annotated[
-        int, typer.Option(min=0, max=options.LARGEST_SEED, help="Of clusters, start sentences and drawn tokens.")
+        int, typer.Option(min=0, max=options.LARGEST_SEED, help="Seed of clusters, first sentences and drawn tokens.")
     ] = 0,
     device: options.Device = None,
     precision: Annotated[
-        str | None, typer.Option(help="Of the language model. Default: float32 on a CPU, bf16 on a GPU.")
+        str | None, typer.Option(help="Precision of the language model. Default: float32 on a CPU, bf16 on a GPU.")
     ] = None,
-    format: Annotated[options.FormatName, typer.Option(help="Of the data set.")] = options.FormatName.jsonl,
+    format: Annotated[options.FormatName, typer.Option(help="File format of the data set.")] = options.FormatName.jsonl,
     columns: options.Columns = None,
     encoding: options.Encoding = "utf-8",
     max_characters: options.MaxCharacters = MAX_CHARACTERS,

@@ -40,9 +40,9 @@ def read(
     max_characters: options.MaxCharacters = MAX_CHARACTERS,
     allow_dropped: options.AllowDropped = False,
     strip_contained: options.StripContained = False,
-    show: Annotated[int, typer.Option(min=0, help="Print so many records.")] = 3,
+    show: Annotated[int, typer.Option(min=0, help="Print the first so many records.")] = 3,
 ) -> None:
-    """Read a file to the end and account for every record: what is kept, what is not, and where."""
+    """Read a file to the end and say what is in it: how many records are kept, which are dropped, and why."""
     how = options.read_options(columns, encoding, max_characters, allow_dropped)
     reading: Reading[object] = Reading(file, SHAPES[kind.value], ReadOptions(**how, strip_contained=strip_contained))
     records = reading.located()
@@ -63,13 +63,13 @@ def tokenize(
     model: options.Model,
     file: Annotated[str, typer.Argument(metavar="FILE", help="The corpus.")],
     kind: Annotated[Kind, typer.Option("--as", help="What a record is.")] = Kind.sentences,
-    max_length: Annotated[int, typer.Option(min=3, help="Cut sentences at so many tokens.")] = 32,
+    max_length: Annotated[int, typer.Option(min=3, help="Cut sentences after so many tokens.")] = 32,
     columns: options.Columns = None,
     encoding: options.Encoding = "utf-8",
     max_characters: options.MaxCharacters = MAX_CHARACTERS,
     allow_dropped: options.AllowDropped = False,
 ) -> None:
-    """Tokenise a corpus into the token store, where training finds it again."""
+    """Tokenise a corpus before training. Training finds the result again."""
     from nearer.encoder.sources import find_folder
     from nearer.encoder.tokenizer import load_tokenizer
     from nearer.text.token_store import open_store
@@ -91,7 +91,7 @@ def tokenize(
 def check(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A data folder.")],
 ) -> None:
-    """Show which STS sets a folder holds, and whether their pairs are all there."""
+    """Show which STS sets a folder holds, and whether all their pairs are there."""
     from nearer.evaluation.sts_sets import TASKS
 
     if not folder.is_dir():

@@ -13,12 +13,12 @@ from nearer.cli.output import show_table
 
 def doctor(
     data: Annotated[
-        Path | None, typer.Option(help="A folder of the published sets, to be checked to the example.")
+        Path | None, typer.Option(help="A folder of published data sets: check that every example is there.")
     ] = None,
     online: Annotated[bool, typer.Option("--online", help="Ask the Hugging Face hub as well.")] = False,
-    json_wanted: Annotated[bool, typer.Option("--json", help="For another program.")] = False,
+    json_wanted: Annotated[bool, typer.Option("--json", help="Print JSON, for another program.")] = False,
 ) -> None:
-    """Check installation, devices, models, caches and data, and say how to mend what is wrong.
+    """Check installation, devices, models, caches and data, and say how to repair what is wrong.
 
     Ends with 1 if something that is needed is broken.
     """

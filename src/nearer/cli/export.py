@@ -11,7 +11,9 @@ import typer
 from nearer.cli import options
 from nearer.cli.output import say
 
-app = typer.Typer(no_args_is_help=True, help="Hand a trained model on: ONNX, a folder with a model card, the hub.")
+app = typer.Typer(
+    no_args_is_help=True, help="Give a trained model to others: as ONNX, as a folder with a model card, or on the hub."
+)
 
 Named = Annotated[
     str, typer.Argument(metavar="MODEL", help="The folder of a run or a model, the bundled 'wiki-mini', or a hub name.")
@@ -24,11 +26,13 @@ def onnx(
     model: Named,
     out: Out,
     int8: Annotated[
-        bool, typer.Option("--int8", help="8-bit integers for the matrices; their cost is measured.")
+        bool, typer.Option("--int8", help="Store matrices as 8-bit integers, and measure what that costs.")
     ] = False,
     data: Annotated[
         Path | None,
-        typer.Option(help="Folder of the STS sets: measure int8 on STS-B. Default: the bundled 'everyday'."),
+        typer.Option(
+            help="Folder of the STS sets, to measure int8 on STS-B. Default: the bundled STS task 'everyday'."
+        ),
     ] = None,
     pooling: options.Pooling = None,
     max_length: options.MaxLength = None,
@@ -123,11 +127,13 @@ def push(
         Path,
         typer.Argument(metavar="MODEL", help="A folder that `nearer export folder` or `nearer export onnx` wrote."),
     ],
-    repository: Annotated[str, typer.Argument(metavar="REPO", help="Where to on the hub: owner/name.")],
-    private: Annotated[bool, typer.Option("--private", help="If the repository is new, only you can see it.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    repository: Annotated[str, typer.Argument(metavar="REPO", help="Name of the repository on the hub: owner/name.")],
+    private: Annotated[
+        bool, typer.Option("--private", help="If the repository is new, make it visible to you only.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Upload without asking.")] = False,
 ) -> None:
-    """Upload an exported folder to the Hugging Face hub. Shows what goes there, and asks first."""
+    """Upload an exported folder to the Hugging Face hub. Shows the files and asks first."""
     from nearer.export import prepare_upload
     from nearer.export import push as upload
 

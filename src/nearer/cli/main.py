@@ -29,6 +29,7 @@ from nearer.cli import (
     report,
     search,
     serve,
+    settings,
     sweep,
     train,
 )
@@ -93,7 +94,8 @@ app.command()(compare.compare)
 app.command()(analyse.analyse)
 app.command()(report.report)
 app.command()(train.train)
-app.command()(train.recipes)
+app.command()(settings.recipes)
+app.command()(settings.settings)
 app.command()(train.demo)
 app.command()(doctor.doctor)
 app.command()(sweep.sweep)

@@ -43,24 +43,36 @@ def evaluate(
         ),
     ] = "sts",
     data: Annotated[
-        Path | None, typer.Option(help="Folder of the published sets (SentEval's layout or raw; WikiQA's files).")
+        Path | None, typer.Option(help="Folder of the published data sets (SentEval's layout or raw; WikiQA's files).")
     ] = None,
     pooling: options.Pooling = None,
     max_length: options.MaxLength = None,
     text_normalisation: options.Normalisation = None,
     pooler_as_head: options.PoolerAsHead = False,
     aggregation: Annotated[
-        Aggregation, typer.Option(help="Over a year's subsets: joined, averaged, or averaged by size.")
+        Aggregation,
+        typer.Option(
+            help="STS: how a year's subsets make one figure: all (joined), mean, or wmean (weighted by size)."
+        ),
     ] = Aggregation.all,
-    correlation: Annotated[Correlation, typer.Option(help="With the gold scores.")] = Correlation.spearman,
-    reading: Annotated[Reading | None, typer.Option(help="Of reranking tasks: MTEB's, v1 unless said.")] = None,
+    correlation: Annotated[
+        Correlation, typer.Option(help="STS: which correlation with the gold scores to show.")
+    ] = Correlation.spearman,
+    reading: Annotated[
+        Reading | None, typer.Option(help="Reranking: as MTEB did before version 2, or since. Default: mteb-v1.")
+    ] = None,
     strict: options.Strict = False,
     json_file: Annotated[
-        Path | None, typer.Option("--json", help="Write scores and protocol; '-' prints them.")
+        Path | None, typer.Option("--json", help="Write scores and protocol to this file; '-' prints them.")
     ] = None,
     inference_weight: Annotated[
         float | None,
-        typer.Option(callback=options.finite, min=0, max=1, help="Of a RankEncoder: λ_inf instead of its own."),
+        typer.Option(
+            callback=options.finite,
+            min=0,
+            max=1,
+            help="RankEncoder: how much rank similarity counts (λ_inf). Default: the model's own.",
+        ),
     ] = None,
     precision: options.Precision = options.PrecisionName.float32,
     batch_size: options.BatchSize = None,
@@ -119,12 +131,14 @@ def encode(
     file: Annotated[
         str, typer.Argument(metavar="FILE", help="Sentences: txt, csv, tsv, jsonl, parquet, hf:NAME; or -.")
     ],
-    out: Annotated[Path, typer.Option(help="Where the vectors go (.npy).")],
+    out: Annotated[Path, typer.Option(help="File to write the vectors to (.npy).")],
     pooling: options.Pooling = None,
     max_length: options.MaxLength = None,
     text_normalisation: options.Normalisation = None,
     pooler_as_head: options.PoolerAsHead = False,
-    normalize: Annotated[bool | None, typer.Option(help="Vectors of length 1. Default: as the model says.")] = None,
+    normalize: Annotated[
+        bool | None, typer.Option(help="Scale vectors to length 1. Default: as the model says.")
+    ] = None,
     columns: options.Columns = None,
     encoding: options.Encoding = "utf-8",
     max_characters: options.MaxCharacters = MAX_CHARACTERS,
@@ -140,7 +154,7 @@ def encode(
     allow_pickle: options.AllowPickle = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the output.")] = False,
 ) -> None:
-    """Encode the sentences of a file into a NumPy file, one row each, with a description beside it."""
+    """Encode each sentence of a file. Writes a NumPy file with one row a sentence, and a description of it."""
     from nearer.encoder import Encoder
     from nearer.encoder.files import check_output, encode_file
     from nearer.text import read_sentences
@@ -180,7 +194,7 @@ def encode(
 def similarity(
     model: options.Model,
     first: Annotated[str, typer.Argument(metavar="A", help="A sentence.")],
-    second: Annotated[str, typer.Argument(metavar="B", help="Another.")],
+    second: Annotated[str, typer.Argument(metavar="B", help="Another sentence.")],
     pooling: options.Pooling = None,
     max_length: options.MaxLength = None,
     text_normalisation: options.Normalisation = None,
@@ -189,7 +203,7 @@ def similarity(
     trust_remote_code: options.RemoteCode = False,
     allow_pickle: options.AllowPickle = False,
 ) -> None:
-    """Print the similarity of two sentences: their cosine, or what a RankEncoder makes of it."""
+    """Print how similar two sentences are: the cosine of their vectors, or a RankEncoder's score."""
     from nearer.baselines import load_scorer
 
     encoder = load_scorer(
@@ -211,7 +225,7 @@ def rank(
     file: Annotated[
         str, typer.Argument(metavar="FILE", help="Candidates: txt, csv, tsv, jsonl, parquet, hf:NAME; or -.")
     ],
-    top: Annotated[int | None, typer.Option(min=1, help="Show so many; default all.")] = None,
+    top: Annotated[int | None, typer.Option(min=1, help="Show only so many. Default: all.")] = None,
     pooling: options.Pooling = None,
     max_length: options.MaxLength = None,
     text_normalisation: options.Normalisation = None,
@@ -224,7 +238,7 @@ def rank(
     trust_remote_code: options.RemoteCode = False,
     allow_pickle: options.AllowPickle = False,
 ) -> None:
-    """Rank the sentences of a file by nearness to a query: similarity, line and sentence, tab-separated."""
+    """Rank the sentences of a file: the nearest to the query first. Prints similarity, line and sentence."""
     from nearer.baselines import load_scorer
     from nearer.text import read_sentences
 

@@ -41,49 +41,67 @@ Pooling = Annotated[
     str | None,
     typer.Option(
         help="cls, cls_before_head, mean, first_last_mean, embedding_last_mean, last_two_mean … "
-        "Needed for a plain checkpoint; replaces a model's own."
+        "Needed for a plain checkpoint. Replaces the model's own pooling."
     ),
 ]
-MaxLength = Annotated[int | None, typer.Option(min=3, help="Cut sentences at so many tokens. Default: the model's.")]
+MaxLength = Annotated[
+    int | None, typer.Option(min=3, help="Cut texts after so many tokens. Default: the model's own limit.")
+]
 Normalisation = Annotated[
-    str | None, typer.Option("--text-normalisation", help="none, lowercase or full_stop. Default: the model's.")
+    str | None,
+    typer.Option(
+        "--text-normalisation",
+        help="How text is changed first: none, lowercase or full_stop. Default: the model's own.",
+    ),
 ]
 PoolerAsHead = Annotated[
-    bool, typer.Option("--pooler-as-head", help="Use the checkpoint's pooling layer as head (published SimCSE models).")
+    bool,
+    typer.Option(
+        "--pooler-as-head", help="Use the checkpoint's own pooling layer (published supervised SimCSE models)."
+    ),
 ]
 Strict = Annotated[
     bool,
     typer.Option(
         "--strict",
-        help="Retrieval and reranking: empty documents or queries, judgements of missing ones and the like are errors.",
+        help="Retrieval and reranking: an empty document or query, or a judgement of a missing one, is an error.",
     ),
 ]
-Device = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 … Default: a GPU if there is one.")]
-RemoteCode = Annotated[bool, typer.Option("--trust-remote-code", help="Run code that comes with the model.")]
+Device = Annotated[
+    str | None, typer.Option(help="Where to compute: cpu, cuda, cuda:1 … Default: a GPU if there is one.")
+]
+RemoteCode = Annotated[bool, typer.Option("--trust-remote-code", help="Allow code that comes with the model to run.")]
 AllowPickle = Annotated[
     bool,
+    typer.Option("--allow-pickle", help="Read weights that exist only as pytorch_model.bin. Nothing in them is run."),
+]
+Route = Annotated[
+    str | None, typer.Option(help="The route of a model with a Router: query, document … Default: the model's own.")
+]
+BatchSize = Annotated[
+    int | None, typer.Option(min=1, help="Encode at most so many texts at a time. Default: no limit.")
+]
+BatchTokens = Annotated[
+    int | None,
     typer.Option(
-        "--allow-pickle", help="Read weights that are there as pytorch_model.bin only; nothing in them is run."
+        min=1, help="Encode at most so many tokens at a time, padding included. Default: it depends on the device."
     ),
 ]
-Route = Annotated[str | None, typer.Option(help="Of a model with a Router: query, document … Default: the model's.")]
-BatchSize = Annotated[int | None, typer.Option(min=1, help="At most so many sentences at a time. Default: any number.")]
-BatchTokens = Annotated[
-    int | None, typer.Option(min=1, help="Tokens, padding included, encoded at a time. Default: by the device.")
-]
 Precision = Annotated[
-    PrecisionName, typer.Option(help="What the model computes in; int8 on the CPU only, on arm64 smaller but slower.")
+    PrecisionName,
+    typer.Option(help="Numbers to compute with. int8: on a CPU only; on arm64 it is smaller, but slower."),
 ]
-Dtype = Annotated[DtypeName, typer.Option(help="What the vectors are written in.")]
+Dtype = Annotated[DtypeName, typer.Option(help="Type of the numbers in the file.")]
 Devices = Annotated[
-    str | None, typer.Option(metavar="LIST", help="A process for each of several devices: cuda:0,cuda:1 …")
+    str | None, typer.Option(metavar="LIST", help="Use several devices, with one process each: cuda:0,cuda:1 …")
 ]
-Processes = Annotated[int | None, typer.Option(min=1, help="So many processes on the one device.")]
+Processes = Annotated[int | None, typer.Option(min=1, help="Use so many processes on one device.")]
 Columns = Annotated[
-    str | None, typer.Option(help="Columns in order, by name or number from 0: 'sent0,sent1' or '5,6,4'.")
+    str | None,
+    typer.Option(help="Which columns to read, in order, by name or by number from 0: 'sent0,sent1' or '5,6,4'."),
 ]
 Encoding = Annotated[str, typer.Option(help="Text encoding of the file.")]
-MaxCharacters = Annotated[int, typer.Option(min=1, help="Longer texts are dropped and reported.")]
+MaxCharacters = Annotated[int, typer.Option(min=1, help="Drop longer texts, and report how many.")]
 AllowDropped = Annotated[
     bool, typer.Option("--allow-dropped", help="Go on where most of the file cannot be used. Default: an error.")
 ]

@@ -30,13 +30,13 @@ def embed(
     device: options.Device = None,
     engine: Annotated[
         options.EngineName,
-        typer.Option(help="In this process, or over Ray Data on several machines (docs/large-corpora.md)."),
+        typer.Option(help="Work in this process, or with Ray Data on several machines (docs/large-corpora.md)."),
     ] = options.EngineName.process,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="With --engine ray: so many (one for each GPU, or 2).")
+        int | None, typer.Option(min=1, help="With --engine ray: number of workers. Default: one for each GPU, or 2.")
     ] = None,
 ) -> None:
-    """Let a teacher encode a corpus ahead of training. Sentences that it has encoded before are not encoded again.
+    """Let a teacher encode a corpus before training. Sentences that it has encoded before are not encoded again.
 
     `nearer train … --teacher MODEL` does the same where it was not done; an interrupted one goes on where it was. A CPU
     computes in float32 and a GPU in bf16, which are kept apart: embed where you train.
@@ -94,19 +94,26 @@ def _teacher(
 
 def rank_encoder(
     model: options.Model,
-    corpus: Annotated[str, typer.Option(help="Text to rank: the nearer to what will be compared, the better.")],
+    corpus: Annotated[str, typer.Option(help="Text to rank. It should resemble the sentences that you will compare.")],
     out: Annotated[Path, typer.Option(help="Folder of the new model.")],
-    size: Annotated[int, typer.Option(min=2, help="So many different sentences of it, drawn by the seed.")] = 10_000,
+    size: Annotated[
+        int, typer.Option(min=2, help="How many different sentences of the corpus to use; the seed chooses them.")
+    ] = 10_000,
     inference_weight: Annotated[
         float,
         typer.Option(
-            callback=options.finite, min=0, max=1, help="λ_inf: 1 for rank vectors alone, less to mix in cosines."
+            callback=options.finite,
+            min=0,
+            max=1,
+            help="λ_inf: 1 uses rank vectors alone, a lower value mixes in cosines.",
         ),
     ] = 1.0,
     approximate: Annotated[
-        bool, typer.Option("--approximate", help="From the corpus' covariance: much faster.")
+        bool, typer.Option("--approximate", help="Estimate from the corpus' covariance: much faster.")
     ] = False,
-    seed: Annotated[int, typer.Option(min=0, max=options.LARGEST_SEED, help="Which sentences are drawn.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, max=options.LARGEST_SEED, help="Seed: decides which sentences are used.")
+    ] = 0,
     pooling: options.Pooling = None,
     max_length: options.MaxLength = None,
     text_normalisation: options.Normalisation = None,
@@ -119,7 +126,7 @@ def rank_encoder(
     trust_remote_code: options.RemoteCode = False,
     allow_pickle: options.AllowPickle = False,
 ) -> None:
-    """Compare sentences by how alike they rank a corpus: RankEncoder on a model as it is, without training."""
+    """Make a RankEncoder of a model without training: it compares sentences by how alike they rank a corpus."""
     from nearer.encoder import Encoder
     from nearer.teachers import RankEncoder
     from nearer.teachers.sample import sample_sentences

@@ -16,21 +16,24 @@ def report(
         list[str],
         typer.Argument(metavar="RUN|MODEL...", help="Folders of runs or of their seeds; models by folder or name."),
     ],
-    out: Annotated[Path, typer.Option(help="The page.")] = Path("report.html"),
+    out: Annotated[Path, typer.Option(help="File to write the page to.")] = Path("report.html"),
     tasks: Annotated[
         str | None,
         typer.Option(
-            help="Comma-separated, as for `nearer evaluate`: score all on these, look behind those of scored pairs. "
+            help="Comma-separated, as for `nearer evaluate`: score all models on these, and analyse the STS tasks. "
             "Default: the first run's dev tasks, or the bundled everyday."
         ),
     ] = None,
     data: Annotated[Path | None, typer.Option(help="Folder of the published sets.")] = None,
     published: Annotated[
-        str, typer.Option(help="Published rows beside: of these backbones or sources (comma-separated), all, or none.")
+        str,
+        typer.Option(
+            help="Which published rows to show: all, none, or names of backbones or sources (comma-separated)."
+        ),
     ] = "auto",
     figures: Annotated[Path | None, typer.Option(help="Folder for all drawings, as SVG and PNG files.")] = None,
     corpus: Annotated[str | None, typer.Option(help="Text for rank vectors and shared neighbours.")] = None,
-    size: Annotated[int, typer.Option(min=100, help="So many different sentences of it.")] = 10_000,
+    size: Annotated[int, typer.Option(min=100, help="How many different sentences of the corpus to use.")] = 10_000,
     examples: Annotated[int, typer.Option(min=0, help="Show so many queries with their rankings.")] = 3,
     pooling: options.Pooling = None,
     max_length: options.MaxLength = None,
@@ -40,11 +43,11 @@ def report(
     device: options.Device = None,
     trust_remote_code: options.RemoteCode = False,
     allow_pickle: options.AllowPickle = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace a page that is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing page.")] = False,
 ) -> None:
-    """Write one page about runs and models: settings, curves, scores, what lies behind them, how to do it again.
+    """Write one page about runs and models: settings, curves, scores, analysis, and how to repeat it.
 
-    --pooling, --max-length and --pooler-as-head are for models that are no run's.
+    --pooling, --max-length and --pooler-as-head are used for models that are not the folder of a run.
     """
     from nearer.report import write_report
 

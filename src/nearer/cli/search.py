@@ -33,9 +33,14 @@ class KindName(StrEnum):
 
 Index = Annotated[Path, typer.Argument(metavar="INDEX", help="A folder that `nearer search build` has made.")]
 Text = Annotated[str, typer.Argument(metavar="FILE", help="Sentences: txt, csv, tsv, jsonl, parquet, hf:NAME; or -.")]
-DropDuplicates = Annotated[bool, typer.Option("--drop-duplicates", help="Take equal sentences of FILE once.")]
+DropDuplicates = Annotated[bool, typer.Option("--drop-duplicates", help="Keep only one of equal sentences in FILE.")]
 MovedModel = Annotated[
-    str | None, typer.Option("--model", metavar="MODEL", help="Where the index' model is now. Default: where it was.")
+    str | None,
+    typer.Option(
+        "--model",
+        metavar="MODEL",
+        help="Where the model of the index is now. Default: where it was when the index was built.",
+    ),
 ]
 
 
@@ -45,18 +50,19 @@ def build(
     file: Text,
     out: Annotated[Path, typer.Option(help="Folder of the index.")],
     kind: Annotated[
-        KindName, typer.Option(help="exact: compare with all. ivf, hnsw: with a part. auto: by size.")
+        KindName,
+        typer.Option(help="exact compares a query with all vectors; ivf and hnsw with a part of them. auto: by size."),
     ] = KindName.auto,
     recall: Annotated[
         float,
         typer.Option(
-            callback=options.finite, min=0.01, max=1, help="Of ivf and hnsw: find this share of the ten nearest."
+            callback=options.finite, min=0.01, max=1, help="ivf and hnsw: share of the ten nearest sentences to find."
         ),
     ] = 0.95,
     prompt: Annotated[str | None, typer.Option(help="Name of the model's prompt for sentences.")] = None,
     query_prompt: Annotated[str | None, typer.Option(help="Name of the model's prompt for queries.")] = None,
     seed: Annotated[
-        int, typer.Option(min=0, max=options.LARGEST_FAISS_SEED, help="Of the clustering and of the samples.")
+        int, typer.Option(min=0, max=options.LARGEST_FAISS_SEED, help="Seed of the clustering and of the samples.")
     ] = 0,
     pooling: options.Pooling = None,
     max_length: options.MaxLength = None,
@@ -70,9 +76,9 @@ def build(
     device: options.Device = None,
     trust_remote_code: options.RemoteCode = False,
     allow_pickle: options.AllowPickle = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace an index, or what was begun of another.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace the index in this folder, finished or not.")] = False,
 ) -> None:
-    """Encode the sentences of a file and save them as an index. Interrupted, the same command goes on where it was."""
+    """Encode the sentences of a file and save them as an index. If it was interrupted, the same command continues."""
     from nearer.search import SearchIndex
     from nearer.text import read_sentences
 
@@ -114,9 +120,11 @@ def add(
     device: options.Device = None,
     trust_remote_code: options.RemoteCode = False,
     allow_pickle: options.AllowPickle = False,
-    force: Annotated[bool, typer.Option("--force", help="Begin anew where another addition was begun.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Discard an unfinished addition of another file, and start this one.")
+    ] = False,
 ) -> None:
-    """Add the sentences of a file to an index. Until it is done, the index stays as it was."""
+    """Add the sentences of a file to an index. Searches see the new sentences once all are added."""
     from nearer.search import SearchIndex
     from nearer.text import read_sentences
 
@@ -134,17 +142,26 @@ def add(
 def query(
     index: Index,
     texts: Annotated[list[str] | None, typer.Argument(metavar="TEXT…", help="What to look for.")] = None,
-    k: Annotated[int, typer.Option("-k", "--top", min=1, help="Show so many sentences for each.")] = 10,
+    k: Annotated[int, typer.Option("-k", "--top", min=1, help="How many results to show for each query.")] = 10,
     file: Annotated[str | None, typer.Option(help="A file of queries (txt, csv, tsv, jsonl, parquet); or -.")] = None,
     json_lines: Annotated[bool, typer.Option("--json", help="Print a line of JSON for each query.")] = False,
-    exact: Annotated[bool, typer.Option("--exact", help="Compare with all vectors, whatever the index' kind.")] = False,
+    exact: Annotated[
+        bool, typer.Option("--exact", help="Compare with all vectors, whatever kind the index has.")
+    ] = False,
     rerank: Annotated[
-        int, typer.Option(min=0, help="Take so many and order them by how alike they rank a corpus (RankEncoder).")
+        int,
+        typer.Option(
+            min=0,
+            help="Take so many, and order them by how alike they and the query rank a corpus (RankEncoder).",
+        ),
     ] = 0,
     inference_weight: Annotated[
         float | None,
         typer.Option(
-            callback=options.finite, min=0, max=1, help="λ_inf of --rerank: 1 for ranks alone, less to mix in cosines."
+            callback=options.finite,
+            min=0,
+            max=1,
+            help="λ_inf of --rerank: 1 uses ranks alone, a lower value mixes in cosines.",
         ),
     ] = None,
     columns: options.Columns = None,
@@ -153,7 +170,7 @@ def query(
     trust_remote_code: options.RemoteCode = False,
     allow_pickle: options.AllowPickle = False,
 ) -> None:
-    """Print the sentences nearest to a text: score, line and sentence. With --rerank as a RankEncoder orders them."""
+    """Print the sentences nearest to a text: score, line and sentence. --rerank orders them as a RankEncoder does."""
     from nearer.search import SearchIndex
     from nearer.text import read_sentences
     from nearer.text.chunks import chunks

@@ -22,7 +22,9 @@ def serve(
     model: options.Model,
     index: Annotated[
         Path | None,
-        typer.Option(help="A folder of `nearer search build` by this model: offers /v1/search, the map, the geometry."),
+        typer.Option(
+            help="An index by `nearer search build` with this model. It adds /v1/search, the map, the geometry."
+        ),
     ] = None,
     beside: Annotated[
         str | None,
@@ -33,43 +35,58 @@ def serve(
         ),
     ] = None,
     beside_index: Annotated[
-        Path | None, typer.Option(metavar="INDEX2", help="As --index, by the second model.")
+        Path | None, typer.Option(metavar="INDEX2", help="An index made with the second model.")
     ] = None,
     beside_name: Annotated[
-        str | None, typer.Option(metavar="NAME", help="As --name, of the second model. Equal names: 'NAME (2)'.")
+        str | None,
+        typer.Option(metavar="NAME", help="What requests call the second model. Default: its name, or 'NAME (2)'."),
     ] = None,
-    beside_pooling: Annotated[
-        str | None, typer.Option(metavar="POOLING", help="As --pooling, of the second model.")
-    ] = None,
-    host: Annotated[str, typer.Option(help="Address to listen at. The default is this machine alone.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any that is free.")] = 8000,
+    beside_pooling: Annotated[str | None, typer.Option(metavar="POOLING", help="Pooling of the second model.")] = None,
+    host: Annotated[
+        str, typer.Option(help="Address to listen on. The default can be reached from this machine only.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes any free port.")] = 8000,
     name: Annotated[
         str | None, typer.Option(help="What requests call the model. Default: its name, or its folder's.")
     ] = None,
     api_key_env: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Ask for the key that this environment variable holds.")
+        str | None, typer.Option(metavar="NAME", help="Clients must send the key that is in this environment variable.")
     ] = None,
     api_key_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Ask for the key that this file holds.")
+        Path | None, typer.Option(metavar="FILE", help="Clients must send the key that is in this file.")
     ] = None,
-    max_items: Annotated[int, typer.Option(min=1, help="Texts of one request.")] = 2048,
-    max_characters: Annotated[int, typer.Option(min=1, help="Characters of one text.")] = 100_000,
-    max_tokens: Annotated[int, typer.Option(min=1, help="Tokens of one request.")] = 300_000,
-    max_body: Annotated[int, typer.Option(min=1, help="KiB of one request's body.")] = 8192,
-    max_waiting: Annotated[int, typer.Option(min=1, help="Texts that may wait for the model; more get a 503.")] = 16384,
-    max_concurrent: Annotated[int, typer.Option(min=1, help="Requests at a time; more get a 503.")] = 1024,
-    batch_texts: Annotated[int, typer.Option(min=1, help="Texts encoded together at most.")] = 256,
+    max_items: Annotated[int, typer.Option(min=1, help="Most texts in one request.")] = 2048,
+    max_characters: Annotated[int, typer.Option(min=1, help="Most characters in one text.")] = 100_000,
+    max_tokens: Annotated[int, typer.Option(min=1, help="Most tokens in one request.")] = 300_000,
+    max_body: Annotated[int, typer.Option(min=1, help="Largest body of a request, in KiB.")] = 8192,
+    max_waiting: Annotated[
+        int, typer.Option(min=1, help="How many texts may wait for the model; more are refused (503).")
+    ] = 16384,
+    max_concurrent: Annotated[
+        int, typer.Option(min=1, help="How many requests may run at a time; more are refused (503).")
+    ] = 1024,
+    batch_texts: Annotated[int, typer.Option(min=1, help="Encode at most so many texts together.")] = 256,
     batch_tokens: Annotated[
-        int | None, typer.Option(min=1, help="Tokens, about, encoded together at most. Default: by the device.")
+        int | None,
+        typer.Option(min=1, help="Encode at most about so many tokens together. Default: it depends on the device."),
     ] = None,
     batch_wait_ms: Annotated[
-        float, typer.Option(callback=options.finite, min=0, help="How long a text waits for company.")
+        float,
+        typer.Option(
+            callback=options.finite, min=0, help="How many milliseconds a text waits for others to be encoded with."
+        ),
     ] = 2.0,
     timeout: Annotated[
-        float, typer.Option(callback=options.finite, min=0.001, help="Seconds for a body to come, and for an answer.")
+        float,
+        typer.Option(
+            callback=options.finite,
+            min=0.001,
+            help="Seconds that a body may take to arrive, and that an answer may take.",
+        ),
     ] = 60.0,
     normalize: Annotated[
-        bool | None, typer.Option("--normalize/--no-normalize", help="Vectors of length 1. Default: as the model says.")
+        bool | None,
+        typer.Option("--normalize/--no-normalize", help="Scale vectors to length 1. Default: as the model says."),
     ] = None,
     access_log: Annotated[bool, typer.Option("--access-log", help="Print a line for each request.")] = False,
     pooling: options.Pooling = None,
@@ -81,7 +98,7 @@ def serve(
     trust_remote_code: options.RemoteCode = False,
     allow_pickle: options.AllowPickle = False,
 ) -> None:
-    """Serve a model over HTTP, or two beside each other: a page to look at them, /v1/embeddings, /v1/rerank,
+    """Serve one model over HTTP, or two side by side: a page to look at them, /v1/embeddings, /v1/rerank,
     /similarity, /v1/search, /map, /geometry, /v1/models, /health, /metrics."""
     for package in ("fastapi", "uvicorn"):
         require(package, "serve", "the service")

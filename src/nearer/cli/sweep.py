@@ -25,7 +25,7 @@ def sweep(
         list[str] | None,
         typer.Option(metavar="KEY=VALUE,VALUE", help="A setting and the values it takes; may be repeated."),
     ] = None,
-    seeds: Annotated[str, typer.Option(help="Seeds that every point is run with, such as 0,1,2.")] = "0",
+    seeds: Annotated[str, typer.Option(help="Seeds to run every point with, such as 0,1,2.")] = "0",
     model: Annotated[str | None, typer.Option(help="Start from this model instead of the recipe's.")] = None,
     data: Annotated[Path | None, typer.Option(help="Folder of the STS sets, for dev and test scores.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder of the sweep. Default: runs/RECIPE-sweep.")] = None,
@@ -34,15 +34,15 @@ def sweep(
         list[str] | None, typer.Option(help="Learn from this model's rankings (RankCSE, RankEncoder); may be repeated.")
     ] = None,
     no_compile: Annotated[
-        bool, typer.Option("--no-compile", help="On a GPU: plain steps, nothing compiled or captured.")
+        bool, typer.Option("--no-compile", help="On a GPU: do not compile or capture the training step.")
     ] = False,
     columns: Annotated[str | None, typer.Option(help="Columns of the corpus in order, by name or number.")] = None,
     settings: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replace a setting.")] = None,
     keep_models: Annotated[
-        bool, typer.Option("--keep-models", help="Keep every run's model, not the best point's only.")
+        bool, typer.Option("--keep-models", help="Keep the model of every run, not only those of the best point.")
     ] = False,
 ) -> None:
-    """Run a recipe at every point of a grid of settings, with every seed. The same command goes on where it stopped."""
+    """Run a recipe at every point of a grid of settings, with every seed. The same command continues a sweep."""
     from nearer.training.recipes import parse_overrides
     from nearer.training.sweep import sweep as run_sweep
     from nearer.training.sweep_grid import parse_grid

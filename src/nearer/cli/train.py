@@ -1,4 +1,4 @@
-"""Commands that train: train, recipes, demo."""
+"""Commands that train: train, demo."""
 
 from __future__ import annotations
 
@@ -40,23 +40,32 @@ def train(
     ] = False,
     data: Annotated[Path | None, typer.Option(help="Folder of the STS sets, for dev and test scores.")] = None,
     out: Annotated[Path | None, typer.Option(help="Run folder. Default: runs/RECIPE-seedN.")] = None,
-    seed: Annotated[int | None, typer.Option(min=0, max=options.LARGEST_SEED, help="The one seed of the run.")] = None,
-    seeds: Annotated[str | None, typer.Option(help="Several runs, '0,1,2', with mean ± sd.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, max=options.LARGEST_SEED, help="Seed of the run: decides all that is random.")
+    ] = None,
+    seeds: Annotated[
+        str | None, typer.Option(help="Run once with each of these seeds, such as 0,1,2, and show mean ± sd.")
+    ] = None,
     max_steps: Annotated[int | None, typer.Option(min=1, help="End after so many steps.")] = None,
     no_compile: Annotated[
-        bool, typer.Option("--no-compile", help="On a GPU: plain steps, nothing compiled or captured.")
+        bool, typer.Option("--no-compile", help="On a GPU: do not compile or capture the training step.")
     ] = False,
-    columns: Annotated[str | None, typer.Option(help="Columns of the corpus in order, by name or number.")] = None,
+    columns: Annotated[
+        str | None, typer.Option(help="Which columns of the corpus to read, in order, by name or number from 0.")
+    ] = None,
     encoding: options.Encoding = "utf-8",
     max_characters: options.MaxCharacters = MAX_CHARACTERS,
     strip_contained: options.StripContained = False,
     allow_dropped: options.AllowDropped = False,
     allow_pickle: options.AllowPickle = False,
-    settings: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replace a setting.")] = None,
-    resume_run: Annotated[Path | None, typer.Option("--resume", metavar="RUN", help="Go on with this run.")] = None,
-    no_report: Annotated[bool, typer.Option("--no-report", help="No RUN/report.html at the end.")] = False,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Replace one setting; `nearer settings` lists them."),
+    ] = None,
+    resume_run: Annotated[Path | None, typer.Option("--resume", metavar="RUN", help="Continue this run.")] = None,
+    no_report: Annotated[bool, typer.Option("--no-report", help="Do not write RUN/report.html at the end.")] = False,
 ) -> None:
-    """Train an encoder by a recipe. The result is RUN/model, ready for `nearer` and for sentence-transformers."""
+    """Train an encoder with a recipe. The result is RUN/model, which `nearer` and sentence-transformers load."""
     from nearer import training
 
     if resume_run is not None:
@@ -112,14 +121,6 @@ def train(
     show_table(table)
     _report(folder, no_report)
     _tell_untrained(runs)
-
-
-def recipes() -> None:
-    """List the recipes that ship with the package."""
-    from nearer.training.recipes import recipe_names, summary
-
-    for name in recipe_names():
-        print(f"{name}\n    {summary(name)}")
 
 
 def _show(run: Any) -> None:

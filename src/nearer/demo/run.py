@@ -95,11 +95,11 @@ def _text(folder: Path, seed: int, show: Callable[[RenderableType], None], progr
 def _scores(encoders: dict[str, Encoder], text: DemoText, progress: bool) -> Table:
     task = text.task
     table = Table(
-        title=f"Which of {len(task.candidates):,} summaries belongs to this docstring?",
-        caption="everyday: graded pairs on other subjects, to see what becomes of general quality",
+        title=f"Which of {len(task.candidates):,} summaries belongs to this docstring? (retrieval)",
+        caption="everyday: how well graded pairs on other subjects are judged, which shows general quality",
         title_justify="left",
     )
-    for column in ("encoder", "MRR", "recall@1", "recall@10", "everyday"):
+    for column in ("encoder", "MRR", "recall@1", "recall@10", "everyday (STS)"):
         table.add_column(column, justify="left" if column == "encoder" else "right")
     for name, encoder in encoders.items():
         found = retrieve(encoder, task.queries, task.candidates, task.right, progress=progress)

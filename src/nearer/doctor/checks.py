@@ -8,9 +8,10 @@ from pathlib import Path
 
 from nearer.doctor import data_folder, hub, installation, machine, model_folders, self_test, stores
 from nearer.doctor.finding import Check, Finding, State, carry_out
+from nearer.extras import reinstall_command
 from nearer.text.cache import CACHE_VARIABLE
 
-REINSTALL = "install nearer again: pip install --force-reinstall --no-deps nearer"
+REINSTALL = f"install nearer again: {reinstall_command()}"
 TORCH_AGAIN = "install torch again (https://pytorch.org/get-started has the line for this machine)"
 OTHER_CACHE = f"name a folder that can be written: export {CACHE_VARIABLE}=FOLDER"
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import nearer
 from nearer.doctor.finding import Finding, State
+from nearer.extras import install_command
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
@@ -73,7 +74,7 @@ def extras() -> Iterator[Finding]:
         wanted = _requirements(extra)
         faults = [fault for requirement in wanted if (fault := _fault(requirement))]
         name, purpose = f"[{extra}]", PURPOSES.get(extra, ", ".join(requirement.name for requirement in wanted))
-        line = f"pip install 'nearer[{extra}]'"
+        line = install_command(extra)
         if not faults:
             shown = ", ".join(f"{requirement.name} {version(requirement.name)}" for requirement in wanted)
             yield Finding(name, State.good, f"{purpose}: {shown}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nearer.doctor.finding import Finding, State
+from nearer.extras import reinstall_command
 
 NAME, POOLING = "wiki-mini", "mean"
 QUERY = "Somebody has a meal."
@@ -12,7 +13,7 @@ NEAREST, OTHERS = "A man is eating lunch.", ("It rains.", "The train leaves at n
 # the first numbers of NEAREST's unit vector in float32; builds of torch differ in the sixth decimal
 KNOWN = (-0.0732, 0.0584, 0.0508, 0.0378, 0.0153, -0.0600, -0.0098, 0.0129)
 TOLERANCE = 1e-3
-DAMAGED = "the model's files are damaged: pip install --force-reinstall --no-deps nearer"
+DAMAGED = f"the model's files are damaged; restore src/nearer/bundled in a checkout, or: {reinstall_command()}"
 
 
 def bundled_model() -> Iterator[Finding]:

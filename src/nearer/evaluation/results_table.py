@@ -8,7 +8,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from nearer.evaluation.task import TaskScore
+from nearer.evaluation.task import KIND_NAMES, TaskScore
 
 if TYPE_CHECKING:
     from nearer.evaluation.results import Results
@@ -26,13 +26,13 @@ def results_table(results: Results) -> Group:
         table.add_column(column, justify="right" if column in ("count", "score") else "left")
     for kind, scores in results.kinds.items():
         for score in scores:
-            measure = [] if one_measure else [Text(score.measure)]
+            measure = [] if one_measure else [Text(f"{KIND_NAMES.get(kind, kind)}: {score.measure}")]
             count = f"{score.count:,} {score.unit}"
             also = [Text(_further(score))] if further else []
             table.add_row(Text(score.task), Text(score.split), count, *measure, _shown(score), *also)
         table.add_section()
         if len(scores) > 1:
-            name = "average" if len(results.kinds) == 1 else f"{kind} average"
+            name = "average" if len(results.kinds) == 1 else f"{KIND_NAMES.get(kind, kind)} average"
             filling = [""] * (columns.index("score") - 1)
             table.add_row(name, *filling, _percent(results.averages[kind]), style="bold", end_section=True)
     title = f"{results.model}  ({_title(results.scores[0])})" if one_measure else results.model
@@ -57,10 +57,11 @@ def _percent(value: float | None) -> str:
 
 
 def _title(score: TaskScore) -> str:
-    """`Spearman × 100, all`; of tasks without an aggregation just `map × 100`."""
+    """`STS: Spearman × 100, all`; of tasks without an aggregation just `retrieval: ndcg@10 × 100`."""
+    kind = KIND_NAMES.get(score.kind, score.kind)
     if "aggregation" in score.protocol:
-        return f"{score.protocol['correlation'].capitalize()} × 100, {score.protocol['aggregation']}"
-    return f"{score.measure} × 100"
+        return f"{kind}: {score.protocol['correlation'].capitalize()} × 100, {score.protocol['aggregation']}"
+    return f"{kind}: {score.measure} × 100"
 
 
 def _caption(results: Results, *, one_measure: bool) -> str:

@@ -44,6 +44,10 @@ class SentenceVectors:
         return self.vectors[[self.places[sentence] for sentence in sentences]]
 
 
+# as tables write it: similarity (STS) and search (retrieval) are different things, and are never averaged
+KIND_NAMES = {"sts": "STS"}
+
+
 @dataclass(frozen=True)
 class TaskScore:
     """One task's figures in percent; None where one is undefined, with the reason in `remark`.

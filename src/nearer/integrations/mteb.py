@@ -30,6 +30,8 @@ from nearer.errors import SettingError
 from nearer.extras import require
 from nearer.teachers.rank_encoder import RankEncoder
 
+__all__ = ["MtebModel"]
+
 model_meta = require("mteb.models.model_meta", "mteb", "nearer.integrations.mteb")  # not in mteb 1
 
 Embeddings = Tensor | NDArray[Any]

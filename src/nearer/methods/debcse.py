@@ -27,14 +27,20 @@ class DebCSESettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
-    temperature: Temperature = Field(0.05, description="τ: smaller, and only the nearest negatives count")
-    alternating: bool = Field(True, description="off: both sides plain, no batch normalisation (Table 3)")
-    mined_negatives: bool = Field(True, description="off: the batch's other sentences alone (Table 3)")
-    mined_positives: bool = Field(True, description="off: the anchor itself under other dropout (Table 3)")
-    positives_per_step: int | None = Field(
-        None, ge=1, le=1_000_000, description="draw so many of a record's positives each time; default: all of them"
+    temperature: Temperature = Field(0.05, description="τ: the smaller, the more the nearest negatives count")
+    alternating: bool = Field(
+        True, description="compare batch-normalised vectors with plain ones; false: plain with plain (Table 3)"
     )
-    as_printed: bool = Field(False, description="without the positive in the denominator, as Eq. 8 and 9 are printed")
+    mined_negatives: bool = Field(
+        True, description="use the mined negatives; false: only the other sentences of the batch (Table 3)"
+    )
+    mined_positives: bool = Field(
+        True, description="use the mined positives; false: the anchor itself under other dropout (Table 3)"
+    )
+    positives_per_step: int | None = Field(
+        None, ge=1, le=1_000_000, description="how many of a record's positives a step uses, drawn at random; null: all"
+    )
+    as_printed: bool = Field(False, description="leave the positive out of the denominator, as Eq. 8 and 9 are printed")
 
 
 class DebCSE(Method):

@@ -29,21 +29,34 @@ class RankCSESettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     teachers: TeacherList = Field(
-        default_factory=list, description="frozen encoders: a name, or {model, pooling, max_length, …}"
+        default_factory=list,
+        description="encoders to learn from, which stay as they are: a name, or {model, pooling, max_length, …}",
     )
     teacher_max_length: TeacherLength = Field(
         "student",
-        description="tokens of a sentence that teachers read: student (as many as the student), whole, or a number",
+        description="how many tokens of a text teachers read: student (as many as the student), whole, or a number",
     )
-    teacher_weights: list[float] | None = Field(None, description="α, 1 − α …, of any sum; equal by default")
-    ranking: Literal["list_net", "list_mle"] = "list_net"
-    temperature: Temperature = Field(0.05, description="τ1, of the contrast and of consistency")
-    student_temperature: Temperature = Field(0.025, description="τ2")
-    teacher_temperature: Temperature = Field(0.0125, description="τ3, of ListNet")
-    contrastive_weight: Weight = 1.0
-    consistency_weight: Weight = Field(1.0, description="β")
-    ranking_weight: Weight = Field(1.0, description="γ")
-    keep_diagonal: bool = Field(False, description="rank a sentence's own positive too (the footnote leaves it out)")
+    teacher_weights: list[float] | None = Field(
+        None, description="how much each teacher counts (α, 1 − α …); null: all alike"
+    )
+    ranking: Literal["list_net", "list_mle"] = Field(
+        "list_net", description="the ranking loss: ListNet (Eq. 4) or ListMLE (Eq. 5)"
+    )
+    temperature: Temperature = Field(0.05, description="τ1: temperature of the contrastive and the consistency loss")
+    student_temperature: Temperature = Field(
+        0.025, description="τ2: temperature of the student's similarities in the ranking loss"
+    )
+    teacher_temperature: Temperature = Field(
+        0.0125, description="τ3: temperature of the teachers' similarities; ListNet only"
+    )
+    contrastive_weight: Weight = Field(1.0, description="weight of the contrastive loss; 0 leaves it out")
+    consistency_weight: Weight = Field(1.0, description="β: weight of the consistency loss; 0 leaves it out")
+    ranking_weight: Weight = Field(
+        1.0, description="γ: weight of the ranking loss; 0 leaves it out, and teachers with it"
+    )
+    keep_diagonal: bool = Field(
+        False, description="rank a sentence's own positive too (the paper's footnote leaves it out)"
+    )
 
     @model_validator(mode="after")
     def _something_to_learn(self) -> Self:

@@ -36,28 +36,41 @@ class RankEncoderSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
-    teachers: TeacherList = Field(default_factory=list, description="E1: a name, or {model, pooling, …}")
+    teachers: TeacherList = Field(
+        default_factory=list, description="the first encoder, E1: a name, or {model, pooling, …}"
+    )
     teacher_max_length: TeacherLength = Field(
         "student",
-        description="tokens of a sentence that E1 reads: student (as many as the student), whole, or a number",
+        description="how many tokens of a text E1 reads: student (as many as the student), whole, or a number",
     )
     corpus_size: int = Field(
-        100_000, ge=2, le=LARGEST_CORPUS, description="sentences of the training text that are ranked"
+        100_000, ge=2, le=LARGEST_CORPUS, description="how many sentences of the training text E1 ranks"
     )
     corpus_seed: int = Field(
-        0, ge=0, le=LARGEST_SEED, description="which sentences these are; runs of all seeds share them"
+        0, ge=0, le=LARGEST_SEED, description="decides which sentences E1 ranks; runs with different seeds share them"
     )
-    approximate: bool = Field(False, description="rank similarities from the corpus' covariance")
-    temperature: Temperature = 0.05
-    rank_weight: Weight = Field(0.05, description="λ_train")
-    lower_threshold: float = Field(0.5, ge=-1, le=1, description="τ_l: pairs less alike are left out")
+    approximate: bool = Field(
+        False, description="estimate rank similarities from the corpus' covariance instead of ranking"
+    )
+    temperature: Temperature = Field(0.05, description="τ of the contrastive loss")
+    rank_weight: Weight = Field(0.05, description="λ_train: weight of the loss that compares rank similarities")
+    lower_threshold: float = Field(0.5, ge=-1, le=1, description="τ_l: pairs with a lower rank similarity are left out")
     upper_threshold: float | None = Field(
-        None, ge=-1, le=1, description="τ_u: pairs more alike are left out; 0.8, or 0.9999 as released"
+        None,
+        ge=-1,
+        le=1,
+        description="τ_u: pairs with a higher one are left out; null: 0.8 (paper) or 0.9999 (released)",
     )
     variant: Literal["paper", "released"] = Field(
-        "paper", description="the larger of the two losses, or their sum as in the released code"
+        "paper",
+        description="paper: follow the larger of the two losses; released: their sum, as the released code does",
     )
-    inference_weight: float = Field(0.1, ge=0, le=1, description="λ_inf of the finished model; 0 saves E2 alone")
+    inference_weight: float = Field(
+        0.1,
+        ge=0,
+        le=1,
+        description="λ_inf: how much rank similarity counts in the finished model; 0 saves a plain encoder",
+    )
 
     @property
     def upper(self) -> float:

@@ -36,23 +36,30 @@ class RefinementSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     teachers: TeacherList = Field(
-        default_factory=list, description="the judge: a name, or {model, pooling, …}; none: the model before training"
+        default_factory=list,
+        description="the judge: a name, or {model, pooling, …}; none: the model itself before training",
     )
     teacher_max_length: TeacherLength = Field(
         "student",
-        description="tokens of a sentence that the judge reads: student (as many as the student), whole, or a number",
+        description="how many tokens of a text the judge reads: student (as many as the student), whole, or a number",
     )
-    teacher_weights: list[float] | None = Field(None, description="of several judges, whose cosines are averaged")
+    teacher_weights: list[float] | None = Field(
+        None, description="how much each of several judges counts; null: all alike"
+    )
     rank_strength: Weight = Field(0.5, description="ω: how far the list's order moves the judge's similarities")
     student_temperature: Temperature = Field(
-        0.05, description="τ2 of ListMLE; Eq. 8 names none, the released code has 0.05; 1: cosines as they are"
+        0.05, description="τ2: temperature of the model's similarities; the released code has 0.05, Eq. 8 none (1)"
     )
     teacher_temperature: Temperature = Field(
-        1.0, description="divides the judge's cosines before ω is applied; smaller: the list's order counts less"
+        1.0, description="temperature of the judge's similarities; the smaller, the less the list's order counts"
     )
     keep_diagonal: bool = Field(True, description="rank a sentence's similarity with itself too, as Eq. 8 does")
-    variant: Variant = Field("paper", description="by which signs similarities are moved: Eq. 6, or the released code")
-    shuffle_lists: bool = Field(False, description="a random order behind each first sentence (ablation c of Table 3)")
+    variant: Variant = Field(
+        "paper", description="how the order moves similarities: as in Eq. 6 (paper), or as in the released code"
+    )
+    shuffle_lists: bool = Field(
+        False, description="put the sentences after the first into random order (ablation c of Table 3)"
+    )
 
     @model_validator(mode="after")
     def _sound_weights(self) -> Self:

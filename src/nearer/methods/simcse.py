@@ -30,16 +30,20 @@ class SimCSESettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
-    temperature: Temperature = Field(0.05, description="τ: smaller, and only the nearest negatives count")
-    similarity: Literal["cosine", "dot"] = "cosine"
+    temperature: Temperature = Field(0.05, description="τ: the smaller, the more the nearest negatives count")
+    similarity: Literal["cosine", "dot"] = Field("cosine", description="how two vectors are compared in training")
     hard_negative_weight: float = Field(
-        1.0, ge=1e-6, le=LARGEST_WEIGHT, description="α of Eq. 8, for an anchor's own hard negative"
+        1.0, ge=1e-6, le=LARGEST_WEIGHT, description="α of Eq. 8: how much an anchor's own hard negative counts"
     )
     mlm_weight: Weight = Field(0.0, description="weight of the masked language loss; 0 leaves it out")
     mlm_rate: float = Field(0.15, gt=0, lt=1, description="share of tokens that are masked")
-    fixed_masks: bool = Field(False, description="the same dropout mask for both views (collapses: Table 3)")
-    two_encoders: bool = Field(False, description="a second encoder for the positives (Table 2)")
-    augmentation: Literal["none", "crop", "word_deletion", "delete_one_word"] = "none"
+    fixed_masks: bool = Field(
+        False, description="use the same dropout mask for both views; training then collapses (Table 3)"
+    )
+    two_encoders: bool = Field(False, description="train a second encoder for the positives (Table 2)")
+    augmentation: Literal["none", "crop", "word_deletion", "delete_one_word"] = Field(
+        "none", description="how the second view of a sentence is changed"
+    )
     augmentation_rate: float = Field(0.1, ge=0, lt=1, description="share of words that crop or word_deletion removes")
 
 

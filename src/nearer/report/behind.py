@@ -15,21 +15,33 @@ from nearer.report.subjects import Subject
 Value = Callable[[TaskAnalysis], float | None]
 # name, explanation, value
 GEOMETRY: tuple[tuple[str, str, Value], ...] = (
-    ("Spearman × 100", "with the gold scores", lambda task: task.score),
+    ("STS: Spearman × 100", "correlation with the gold scores", lambda task: task.score),
     ("alignment", "mean squared distance of pairs people call alike; lower is better", lambda t: t.geometry.alignment),
     ("uniformity", "how evenly sentences fill the sphere; lower is better", lambda task: task.geometry.uniformity),
     ("mean cosine", "of any two sentences; near 0 is better", lambda task: task.geometry.anisotropy),
-    ("effective rank", "in how many directions vectors spread", lambda task: task.geometry.effective_rank),
-    ("length bias", "similarity with difference in length, gold held fixed; 0 is best", lambda t: t.length.partial),
-    ("word bias", "similarity with shared words, gold held fixed; 0 is best", lambda task: task.overlap.partial),
-    ("frequency bias", "mean cosine with frequency of words; 0 is best", lambda task: task.frequency.with_cosine),
+    ("effective rank", "how many directions the vectors use", lambda task: task.geometry.effective_rank),
+    (
+        "length bias",
+        "how far a difference in length changes similarity, at equal gold scores; 0 is best",
+        lambda t: t.length.partial,
+    ),
+    (
+        "word bias",
+        "how far shared words change similarity, at equal gold scores; 0 is best",
+        lambda task: task.overlap.partial,
+    ),
+    (
+        "frequency bias",
+        "how far the frequency of words changes the mean cosine; 0 is best",
+        lambda task: task.frequency.with_cosine,
+    ),
 )
 
 
 def behind_section(measured: Measured) -> Html:
     remarks = [note(remark) for remark in measured.remarks]
     if not measured.analyses:
-        reason = paragraph("No model and no scored pairs to look at.")
+        reason = paragraph("There is no model, or there are no scored pairs, to analyse.")
         return section("behind", "Behind the scores", *remarks, reason)
     first, *others = range(len(measured.compared))
     names = [task.shown for task in measured.analyses[0].tasks]
@@ -79,7 +91,7 @@ def _interval_words(differences: Sequence[Comparison | None]) -> str:
     known = next((found for found in differences if found is not None), None)
     if known is None:
         return "undefined"
-    return f"Spearman × 100, with {100 * known.confidence:g} % intervals of {known.resamples:,} resamples of the pairs"
+    return f"STS: Spearman × 100, with {100 * known.confidence:g} % intervals of {known.resamples:,} resamples"
 
 
 def _difference(found: Comparison | None) -> Html:

@@ -19,7 +19,8 @@ NOT_PARTS = ("loss", "gradient_norm", "learning_rate")
 NOT_TASKS = ("dev", "uniformity", "alignment")
 EXPLAINED = {
     "loss": "What training lowers.",
-    "dev": "Mean over the dev tasks × 100. The ring is the step that was kept.",
+    "dev": "Mean over the dev tasks × 100 (STS: Spearman; held-out records and retrieval: NDCG@10). "
+    "The ring marks the kept step.",
     "uniformity": "How evenly dev sentences fill the sphere; lower is better, 0 means all alike.",
     "alignment": "Mean squared distance of dev pairs that people call alike; lower is better.",
     "gradient_norm": "Before clipping.",
@@ -36,7 +37,7 @@ def curves_section(subjects: Sequence[Subject]) -> Html:
     if any("alignment" in run.metrics.names for _, run in runs):
         drawn.append(_way(runs))
     if not drawn:
-        return section("curves", "Curves", *faults, paragraph("No steps have been noted yet."))
+        return section("curves", "Curves", *faults, paragraph("No steps are recorded yet."))
     return section("curves", "Curves", *faults, legend([subject for subject, _ in runs]), figures(*drawn))
 
 
@@ -80,7 +81,7 @@ def _curve(name: str, runs: Sequence[tuple[Subject, Run]]) -> Html:
             chart.dots([run.best], subject.place, radius=5, kind="ring")
     explanation = [EXPLAINED[name]] if name in EXPLAINED else []
     if chart.up.logarithmic:
-        explanation.append("Powers of ten.")
+        explanation.append("The axis has powers of ten.")
     said = "; ".join(described(subject.label, some) for subject, _, some in noted)
     return figure(chart, title(name), " ".join(explanation), label=f"{title(name)} over steps: {said}")
 
@@ -103,9 +104,12 @@ def _way(runs: Sequence[tuple[Subject, Run]]) -> Html:
         chart.dots([point for step, point in way if step == kept], subject.place, radius=5, kind="ring")
         (x, y), (last_x, last_y) = places[0], places[-1]
         said.append(f"{subject.label} from ({x:.2f}, {y:.2f}) to ({last_x:.2f}, {last_y:.2f})")
-    explanation = "Down is nearer pairs, left is more even. From the large dot; the ring is the step that was kept."
+    explanation = (
+        "Lower: pairs that mean the same are nearer. Further left: sentences spread more evenly. "
+        "The path starts at the large dot; the ring marks the kept step."
+    )
     label = f"Alignment over uniformity as training goes on: {'; '.join(said)}"
-    return figure(chart, "The way through training", explanation, label=label)
+    return figure(chart, "The path of training", explanation, label=label)
 
 
 def _both(log: MetricsLog) -> list[tuple[int, tuple[float, float]]]:

@@ -29,7 +29,7 @@ def drawn(subjects: Sequence[Subject], tasks: Sequence[TaskAnalysis], compared: 
         models,
         lambda task: task.length.bins,
         "Similarity by length",
-        "Mean cosine of random pairs by how many words they differ in length. Level: no bias.",
+        "Mean cosine of random pairs, by their difference in length. A level line means no bias.",
         ("difference in words", "mean cosine"),
         LEAST_COSINES,
     )
@@ -37,7 +37,7 @@ def drawn(subjects: Sequence[Subject], tasks: Sequence[TaskAnalysis], compared: 
         models,
         lambda task: task.overlap.excess,
         "Similarity by shared words",
-        "By how much pairs rank above what people say. Level at 0: no bias.",
+        "How far pairs rank above what people say. A level line at 0 means no bias.",
         ("share of words in common", "ranks above gold"),
         LEAST_RANKS,
         rule=True,
@@ -46,7 +46,7 @@ def drawn(subjects: Sequence[Subject], tasks: Sequence[TaskAnalysis], compared: 
         models,
         lambda task: task.frequency.bins,
         "Similarity by word frequency",
-        "Mean cosine of a sentence to all others. Level: no bias.",
+        "Mean cosine of a sentence to all others. A level line means no bias.",
         ("mean log frequency of its words", "mean cosine"),
         LEAST_COSINES,
     )
@@ -70,7 +70,7 @@ def _alignment(models: Models) -> Html:
         {_cut(subject.label) + ("" if score is None else f" {score:.1f}"): (x, y) for subject, x, y, score in placed}
     )
     said = "; ".join(f"{subject.label} at uniformity {x:.2f}, alignment {y:.2f}" for subject, x, y, _ in placed)
-    explanation = "Lower is better for both; beside each point its Spearman × 100."
+    explanation = "Lower is better for both. The figure at each point is its STS score (Spearman × 100)."
     return figure(chart, "Alignment and uniformity", explanation, label=f"Alignment over uniformity: {said}")
 
 
@@ -110,7 +110,7 @@ def _distributions(models: Models) -> Html:
             chart.dots([(median, level)], subject.place, kind="dot" if len(models) == 1 else "median")
     medians = "; ".join(f"{subject.label} {_medians(task)}" for subject, task in models)
     drawn_as = "the dots are medians" if len(models) == 1 else "medians, halves and nine tenths of the pairs"
-    explanation = f"How similar pairs are found that people rated so: {drawn_as}."
+    explanation = f"How similar the model finds pairs, by the rating that people gave them: {drawn_as}."
     return figure(chart, "Similarity by rating", explanation, label=f"Median similarity by rising rating: {medians}")
 
 
@@ -120,7 +120,7 @@ def _ratings(subjects: Sequence[Subject], compared: SideBySide) -> Html:
     scores = [[list(group.scores.values())[place] for group in groups] for place in range(len(subjects))]
     known = [score for own in scores for score in own if score is not None]
     labels = [f"{group.low:.2g}–{group.high:.2g}\n{count(group.count, 'pair')}" for group in groups]
-    chart = Chart(named("", labels), linear("Spearman × 100", [0, *known], whole=True, least=10))
+    chart = Chart(named("", labels), linear("STS: Spearman × 100", [0, *known], whole=True, least=10))
     if min([0, *known]) < 0:
         chart.rule(0)
     width = 0.76 / len(subjects)
@@ -133,7 +133,7 @@ def _ratings(subjects: Sequence[Subject], compared: SideBySide) -> Html:
         f"{subject.label} {', '.join('undefined' if score is None else f'{score:.1f}' for score in own)}"
         for subject, own in zip(subjects, scores, strict=True)
     )
-    explanation = "How well pairs are put in order that people rated nearly alike."
+    explanation = "How well the model orders pairs that people rated nearly alike (STS)."
     return figure(chart, "Score within ratings", explanation, label=f"Spearman by rising rating: {said}")
 
 
@@ -176,7 +176,9 @@ def _rank_space(models: Models) -> Html:
     chart = Chart(across, linear("correlation of ranks", [y for _, points in clouds for _, y in points]))
     for subject, points in clouds:
         chart.cloud(points, subject.place)
-    explanation = f"Each pair by its cosine and by how alike it sees {corpus:,} sentences. Agreement (Spearman): "
+    explanation = (
+        f"Each pair, by its cosine and by how alike its sentences rank {corpus:,} others. Agreement (Spearman): "
+    )
     return figure(
         chart,
         "Rank vectors and vectors",
@@ -200,7 +202,7 @@ def _gain(models: Models) -> Html:
             chart.line(own, subject.place, name=subject.label)
             chart.dots(own, subject.place)
     said = "; ".join(described(subject.label, own) for subject, own in lines if own)
-    explanation = "What rank vectors add, by how similar the vectors find a pair."
+    explanation = "What rank vectors add to STS, by the similarity of a pair."
     return figure(chart, "Gain by rank vectors", explanation, label=f"Gain by similarity: {said}")
 
 

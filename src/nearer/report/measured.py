@@ -77,7 +77,7 @@ def chosen_tasks(
         found, lacking = [], str(error)
     if found:
         return found, []
-    remark = f"The bundled {EVERYDAY} pairs stand in for the dev tasks ({lacking.rstrip('.')})."
+    remark = f"The bundled {EVERYDAY} pairs (STS) are used instead of the dev tasks ({lacking.rstrip('.')})."
     return load_tasks([EVERYDAY], None), [remark] if lacking else []
 
 
@@ -94,7 +94,7 @@ def measure(
     examples: int = 3,
     progress: bool = False,
 ) -> Measured:
-    """loaded: models that are there already, by target. options: of loading models that are no run's."""
+    """loaded: models that are there already, by target. options: of loading models that are not the folder of a run."""
     pairs = [task for task in tasks if isinstance(task, PairTask) and _can_be_analysed(task)]
     scores: list[list[TaskScore]] = []
     protocols: dict[str, dict[str, Any]] = {}

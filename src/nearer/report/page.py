@@ -27,7 +27,7 @@ PARTS = {
     "scores": "Scores",
     "behind": "Behind the scores",
     "rankings": "Rankings",
-    "reproduce": "Doing it again",
+    "reproduce": "How to repeat it",
 }
 
 

@@ -18,7 +18,7 @@ def rankings_section(measured: Measured) -> Html:
     which = "that the models order most differently" if several else "that the model orders worst"
     opening = paragraph(
         f"The queries {which}, judged by Kendall’s correlation with people’s order. "
-        "Behind each figure stands its place, 1 for the most similar."
+        "After each figure comes its place: 1 is the most similar."
     )
     parts = [part for common in measured.compared for part in _examples(common.examples, measured.analysed)]
     parts += [paragraph(common.remark, kind="quiet") for common in measured.compared if common.remark]

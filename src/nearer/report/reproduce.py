@@ -22,7 +22,7 @@ def reproduce_section(subjects: Sequence[Subject], made_by: str) -> Html:
             own = [code("python", _loading(subject.model, by_name=True))]
         parts += own if len(subjects) == 1 else [element("details", element("summary", subject.label), *own)]
     page = [paragraph("This page:"), code("sh", made_by)]
-    return section("reproduce", "Doing it again", *parts, *page)
+    return section("reproduce", "How to repeat it", *parts, *page)
 
 
 def _run(subject: Subject, run: Run) -> list[Html]:

@@ -15,11 +15,11 @@ from nearer.report.score_rows import Block, Row, blocks
 from nearer.report.subjects import Subject
 
 KINDS = {
-    "sts": "Similarity of sentences",
+    "sts": "STS: similarity of sentences",
     "transfer": "Classification on top of the vectors",
     "ranking": "Ranking",
     "reranking": "Reranking",
-    "retrieval": "Retrieval",
+    "retrieval": "Retrieval: finding documents for queries",
 }
 LAYOUTS = {"file": "from files", "senteval": "SentEval’s text", "raw": "raw text", "flat": "raw text, from the hub"}
 

@@ -42,7 +42,7 @@ def verdict(subjects: Sequence[Subject], measured: Measured) -> Html:
             label = [element("strong", f"{name}: ")] if len(together) > 1 else []
             parts.append(paragraph(*label, " ".join(filter(None, _told(runs)))))
     if len(together) > MOST_TOLD:
-        parts.append(paragraph(f"{len(together)} runs and models stand side by side; the tables tell of each."))
+        parts.append(paragraph(f"{len(together)} runs and models are shown side by side; the tables have all figures."))
     parts += [paragraph(words) for words in _comparison(subjects, measured)]
     return join(parts)
 
@@ -107,7 +107,11 @@ def _dev(run: Run) -> Iterator[str]:
     """How the dev score went: from the untrained model to the best, and what came after."""
     steps, scores = run.metrics.series("dev")
     if run.best is None:
-        yield "No dev score was taken, so the last step was kept, whatever it is worth." if run.finished else ""
+        yield (
+            "No dev score was taken, so the last step was kept, without knowing whether it is the best."
+            if run.finished
+            else ""
+        )
         return
     step, best = run.best
     if steps[0] == 0 and step == 0:

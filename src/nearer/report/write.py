@@ -42,7 +42,7 @@ def write_report(
     tasks: to score all models on and, those with scored pairs, to look behind; None for the first run's dev tasks, or
     what can be had of them. data: folder of the published sets. published: rows to stand beside, or which ones, as
     `rows_beside` has it. figures: a folder for all drawings as SVG and PNG. corpus: sentences for rank vectors.
-    loaded: models that are in memory already, by target. options: of loading models that are no run's.
+    loaded: models that are in memory already, by target. options: of loading models that are not the folder of a run.
     force: replace a page that is there.
     """
     named = [targets] if isinstance(targets, str | Path) else list(targets)

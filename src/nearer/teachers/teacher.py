@@ -28,12 +28,15 @@ class TeacherSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     model: str = Field(min_length=1, description="a folder, a bundled name or a hub name")
-    pooling: str | None = Field(None, description="needed for a plain checkpoint")
+    pooling: str | None = Field(None, description="how its vectors are made; needed for a plain checkpoint")
     max_length: int | None = Field(
-        None, ge=3, le=1_000_000, description="its tokens of a sentence; default: the recipe's teacher_max_length"
+        None,
+        ge=3,
+        le=1_000_000,
+        description="how many tokens of a text it reads; null: the recipe's teacher_max_length",
     )
-    text_normalisation: str | None = None
-    pooler_as_head: bool = False
+    text_normalisation: str | None = Field(None, description="lowercase, full_stop or none; null: as the model says")
+    pooler_as_head: bool = Field(False, description="use the checkpoint's own pooling layer")
     allow_pickle: bool = Field(False, description="read pickled weights (.bin); nothing in them is run")
 
     @field_validator("pooling")

@@ -43,15 +43,22 @@ def summary(name: str) -> str:
     return comments[1].lstrip("# ") if len(comments) > 1 else ""
 
 
+def find_recipe(source: str | Path) -> Path:
+    """The file of a recipe that ships, by its name; a YAML file is itself."""
+    path = Path(source)
+    if path.suffix in (".yaml", ".yml"):
+        return path
+    path = FOLDER / f"{source}.yaml"
+    if not path.exists():
+        near = difflib.get_close_matches(str(source), recipe_names(), n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else " `nearer recipes` lists them."
+        raise SettingError(f"recipe: there is none named {str(source)!r}.{hint}")
+    return path
+
+
 def load_recipe(source: str | Path, overrides: Mapping[str, Any] | None = None) -> Recipe:
     """A recipe by name or from a YAML file; `overrides` replace its settings."""
-    path = Path(source)
-    if path.suffix not in (".yaml", ".yml"):
-        path = FOLDER / f"{source}.yaml"
-        if not path.exists():
-            near = difflib.get_close_matches(str(source), recipe_names(), n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else " `nearer recipes` lists them."
-            raise SettingError(f"recipe: there is none named {str(source)!r}.{hint}")
+    path = find_recipe(source)
     try:
         values = yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

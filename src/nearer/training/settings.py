@@ -19,44 +19,61 @@ class TrainingSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
-    method: str
+    method: str = Field(description="how to learn: simcse, rankcse, rankencoder, debcse or refine")
     model: str = Field(min_length=1, description="the checkpoint to start from: a folder, a bundled name or a hub name")
-    pooling: str | None = Field(description="null keeps that of a model which has one")
-    head: bool = Field(description="put a fresh Linear + tanh behind the pooling")
-    pooler_as_head: bool = Field(
-        False, description="the checkpoint's own pooling layer is the head (published supervised SimCSE models)"
+    pooling: str | None = Field(
+        description="how a model makes one vector of its tokens' vectors; null keeps what the model says"
     )
-    data: Literal["sentences", "pairs", "triplets", "debiased", "lists"] = "sentences"
+    head: bool = Field(description="train a new layer (Linear + tanh) after the pooling")
+    pooler_as_head: bool = Field(
+        False, description="start from the checkpoint's own pooling layer (published supervised SimCSE models have one)"
+    )
+    data: Literal["sentences", "pairs", "triplets", "debiased", "lists"] = Field(
+        "sentences", description="what a record of the corpus is"
+    )
     list_length: int | None = Field(
         None,
         ge=2,
         le=MOST,
-        description="of ranking lists: longer ones are cut, shorter ones dropped; default: all are alike",
+        description="length of ranking lists: longer lists are cut, shorter ones dropped; null: all have one length",
     )
-    duplicates: Literal["keep", "drop"] = "keep"
+    duplicates: Literal["keep", "drop"] = Field("keep", description="what to do with records that come again")
     max_length: int | Literal["auto"] = Field(
         32,
         union_mode="left_to_right",
-        description="tokens at which training texts are cut; auto: long enough for 95 % of them, within the model's",
+        description="training texts are cut after so many tokens; auto: long enough for 95 % of them, if the model can",
     )
-    batch_size: int = Field(64, ge=1, le=MOST, description="records a batch; 1 for ranking lists only")
-    epochs: int = Field(1, ge=1, le=MOST)
+    batch_size: int = Field(64, ge=1, le=MOST, description="records in a batch; 1 is for ranking lists only")
+    epochs: int = Field(1, ge=1, le=MOST, description="how often training goes through the whole corpus")
     max_steps: int | None = Field(
-        None, ge=1, le=1000 * MOST, description="end after so many steps; the schedule ends there too"
+        None, ge=1, le=1000 * MOST, description="end after so many steps; the learning rate reaches 0 there too"
     )
-    learning_rate: float = Field(3e-5, gt=0, le=1)
-    warmup: float = Field(0.0, ge=0, lt=1, description="share of the steps in which the learning rate rises")
-    weight_decay: float = Field(0.0, ge=0, le=1)
-    clip: float = Field(1.0, ge=1e-6, le=1e6, description="largest norm of the gradient")
-    accumulation: int = Field(1, ge=1, le=MOST, description="batches a step; each has its own negatives only")
-    dropout: float | None = Field(None, ge=0, lt=1, description="replaces the checkpoint's dropout rates")
+    learning_rate: float = Field(3e-5, gt=0, le=1, description="size of a step; it falls to 0 towards the end")
+    warmup: float = Field(
+        0.0, ge=0, lt=1, description="share of the steps, at the start, in which the learning rate rises"
+    )
+    weight_decay: float = Field(0.0, ge=0, le=1, description="how strongly AdamW pulls weights towards 0")
+    clip: float = Field(1.0, ge=1e-6, le=1e6, description="the gradient is scaled down to this norm if it is larger")
+    accumulation: int = Field(
+        1, ge=1, le=MOST, description="batches in one step; the negatives of a batch are its own records only"
+    )
+    dropout: float | None = Field(
+        None, ge=0, lt=1, description="replaces the checkpoint's dropout rates; null keeps them"
+    )
     allow_pickle: bool = Field(False, description="read a checkpoint's pickled weights (.bin); nothing in them is run")
     keep_partial: bool = Field(True, description="use the last, smaller batch of an epoch")
-    group_by_length: int = Field(0, ge=0, le=MOST, description="sort by length within windows of so many batches")
-    precision: Literal["auto", "float32", "bf16"] = "auto"
+    group_by_length: int = Field(
+        0, ge=0, le=MOST, description="sort records by length within windows of so many batches; 0: do not sort"
+    )
+    precision: Literal["auto", "float32", "bf16"] = Field(
+        "auto", description="numbers to compute with; auto: bf16 on a GPU, float32 elsewhere"
+    )
     compile: bool = Field(True, description="on a GPU, compile the blocks and replay each step as a CUDA graph")
     piece: int | None = Field(
-        None, ge=1, le=MOST, description="gradient caching: sentences that pass the encoder at a time"
+        None,
+        ge=1,
+        le=MOST,
+        description="gradient caching: how many sentences are computed at a time; for batches larger than memory",
     )
     select_on: list[str] = Field(
         default_factory=lambda: [HELD_OUT],
@@ -66,18 +83,23 @@ class TrainingSettings(BaseModel):
         None,
         ge=2,
         le=MOST,
-        description="records kept out of training for select_on=held-out; default: a tenth, at most 500",
+        description="how many records select_on=held-out keeps out of training; null: a tenth, at most 500",
     )
     watch_on: list[str] = Field(
         default_factory=list, description="tasks that are scored beside the dev tasks, and choose nothing"
     )
-    evaluate_every: int = Field(125, ge=1, le=1000 * MOST)
+    evaluate_every: int = Field(125, ge=1, le=1000 * MOST, description="steps between two evaluations on select_on")
     checkpoint_every: int | None = Field(
-        None, ge=1, le=1000 * MOST, description="default: when dev is evaluated, within 5 % of the time"
+        None,
+        ge=1,
+        le=1000 * MOST,
+        description="steps between two checkpoints; null: at evaluations, for at most 5 % of the time",
     )
-    test_on: list[str] = Field(default_factory=lambda: ["sts"], description="tasks of the finished model")
-    tensorboard: bool = False
-    seed: int = Field(0, ge=0, le=LARGEST_SEED)
+    test_on: list[str] = Field(
+        default_factory=lambda: ["sts"], description="tasks on which the finished model is scored"
+    )
+    tensorboard: bool = Field(False, description="write a log for TensorBoard into the run folder")
+    seed: int = Field(0, ge=0, le=LARGEST_SEED, description="decides all that is random in the run")
 
     @field_validator("pooling")
     @classmethod

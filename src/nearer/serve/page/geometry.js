@@ -9,15 +9,15 @@ import { Refused, ask, inWords } from "./service.js";
 const MEANINGS = {
   alignment: [
     "Alignment",
-    "How far apart two wordings of the same thing lie: the mean squared distance of positive pairs. Smaller is better.",
+    "How far apart two sentences are that mean the same: the mean squared distance of positive pairs. Smaller is better.",
   ],
   uniformity: [
     "Uniformity",
-    "How evenly sentences spread over the sphere: the log of how crowded it is. More negative is better.",
+    "How evenly sentences spread over all directions. More negative is better.",
   ],
   mean_cosine: [
     "Mean cosine",
-    "How alike two sentences at random look. Near 0 is good; near 1, all vectors point the same way.",
+    "How similar two random sentences are. Near 0 is good; near 1 means that all vectors point the same way.",
   ],
 };
 

@@ -32,8 +32,8 @@ export async function ranking(query, documents, model, signal) {
 /** What is missing before a list can be ranked; null when nothing is. */
 export function missing() {
   const [query, list] = [state.query.trim(), sentences()];
-  if (!query && !list.length) return "Type a sentence, and paste a list to put in order by nearness to it.";
-  if (!query) return "Type the sentence to which the list's nearness is measured.";
+  if (!query && !list.length) return "Type a sentence, and paste a list of sentences to compare with it.";
+  if (!query) return "Type the sentence to compare the list with.";
   return list.length ? null : "Paste the sentences to put in order, one a line.";
 }
 

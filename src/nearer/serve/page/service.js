@@ -76,8 +76,8 @@ function askForKey(again) {
   asking ??= new Promise((resolve) => {
     const [dialog, form, field] = [find("#key-dialog"), find("#key-form"), find("#key")];
     find("#key-said").textContent = again
-      ? "That key was not taken. Try another."
-      : "It is kept in this tab alone, and forgotten when the tab is closed.";
+      ? "That key is wrong. Try another."
+      : "The key stays in this tab only, until you close it.";
     let given = false;
     form.onsubmit = (event) => {
       event.preventDefault();
