@@ -17,6 +17,7 @@ from nearer.encoder.layer_mean import WeightedLayers
 from nearer.encoder.layout import write_json
 from nearer.encoder.onnx_encoder import FACTS_FILE, FORMAT, GRAPH_FILE, OnnxEncoder
 from nearer.encoder.pooling import needs_hidden_states
+from nearer.encoder.static import StaticBackbone
 from nearer.errors import ModelError
 from nearer.evaluation.tasks import load_tasks
 from nearer.export.graph import OPSET, OUTPUTS, graph_inputs, write_graph
@@ -100,6 +101,8 @@ def sentence_transformers_obstacle(encoder: Encoder) -> str | None:
     It takes the last layer's states from the graph alone and does the rest by itself.
     """
     settings = encoder.settings
+    if isinstance(encoder.backbone, StaticBackbone):
+        return "it is a table of embeddings, for which it has no graphs"
     if isinstance(encoder.backbone, WeightedLayers) or needs_hidden_states(settings.pooling):
         return "its vectors are pooled over several layers, of which a graph gives the last"
     if "pooled_mask" in graph_inputs(encoder):
