@@ -29,6 +29,22 @@ def read(path: Path) -> Report:
 
 
 class TestTrain:
+    def test_pairs_of_unequal_sides(self, bench, tmp_path: Path) -> None:
+        path = tmp_path / "report.json"
+        done = bench("train", "--shape", "tiny", "--batch", 4, "--steps", 1, "--pairs", "--json", path)
+        assert done.code == 0, done.err
+        rows = [row for row in read(path).rows if row.subject == steps.PAIRS_SUBJECT]
+        assert [row.what.partition(",")[0] for row in rows] == [PEER, OURS]
+        assert {(row.batch, row.max_length) for row in rows} == {(32, 128)}
+        assert rows[1].times_faster == {rows[0].what: pytest.approx(rows[0].seconds / rows[1].seconds)}
+
+    def test_titles_are_short_and_texts_fill_the_length(self) -> None:
+        sentences = [f"sentence {place} has these and some ten or so more words" for place in range(5)]
+        titles, texts = steps.titles_and_texts(sentences, 64)
+        assert all(len(title.split()) == 8 for title in titles)
+        assert all(len(text.split()) > 40 for text in texts)
+        assert not any(title in text for title, text in zip(titles, texts, strict=True))
+
     def test_all_of_it(self, bench, tmp_path: Path) -> None:
         path = tmp_path / "report.json"
         done = bench(

@@ -40,15 +40,15 @@ def test_batch_and_length_are_free(kind: str, exported: Callable[[str], Exported
     onnx = exported(kind).onnx
     for shape in ((1, 2), (1, 31), (5, 3), (17, 9)):
         given = {name: np.ones(shape, dtype=np.int64) for name in onnx.inputs}
-        vectors, states = onnx.session.run(["sentence_embedding", "token_embeddings"], given)
+        vectors, states = onnx.session.run(["sentence_embedding", "last_hidden_state"], given)
         assert vectors.shape == (shape[0], onnx.dimension)
         assert states.shape == (*shape, 32)
 
 
-def test_token_embeddings_are_the_last_layers_states(exported: Callable[[str], Exported]) -> None:
+def test_last_hidden_states_are_the_last_layers_states(exported: Callable[[str], Exported]) -> None:
     encoder, onnx, _ = exported("bert")
     ids, mask = np.array([[2, 9, 8, 3], [2, 7, 3, 0]]), np.array([[1, 1, 1, 1], [1, 1, 1, 0]])
-    [states] = onnx.session.run(["token_embeddings"], _given(onnx, ids, mask))
+    [states] = onnx.session.run(["last_hidden_state"], _given(onnx, ids, mask))
     with torch.no_grad():
         expected = encoder.states(torch.from_numpy(ids), torch.from_numpy(mask)).numpy()
     np.testing.assert_allclose(states[mask == 1], expected[mask == 1], atol=1e-5)

@@ -45,12 +45,24 @@ class TestEmbeddings:
         usage = client.post("/v1/embeddings", json={"input": ["rain", fits, too_long], "model": "tiny"}).json()["usage"]
         assert usage == {"prompt_tokens": 3 + 64 + 64, "total_tokens": 131, "cut_texts": 1}
 
-    def test_dimensions(self, client) -> None:
+    def test_dimensions_are_the_leading_ones(self, client, encoder) -> None:
         asked = {"input": "rain", "model": "tiny"}
-        assert client.post("/v1/embeddings", json={**asked, "dimensions": 32}).status_code == 200
-        refused = client.post("/v1/embeddings", json={**asked, "dimensions": 16})
-        assert refused.status_code == 422
-        assert "16 was asked for; this model's vectors have 32" in refused.json()["error"]["message"]
+        whole = encoder.encode("rain")
+        for dimensions in (1, 16, 32):
+            answer = client.post("/v1/embeddings", json={**asked, "dimensions": dimensions}).json()
+            np.testing.assert_allclose(answer["data"][0]["embedding"], whole[:dimensions], rtol=1e-5, atol=1e-6)
+
+    def test_leading_dimensions_have_length_one_where_all_have(self, client_of, encoder) -> None:
+        client = client_of(ServedModel(encoder, "tiny", normalize=True))
+        asked = {"input": "rain", "model": "tiny", "dimensions": 16}
+        vector = client.post("/v1/embeddings", json=asked).json()["data"][0]["embedding"]
+        leading = encoder.encode("rain")[:16]
+        np.testing.assert_allclose(vector, leading / np.linalg.norm(leading), rtol=1e-5, atol=1e-6)
+
+    def test_more_dimensions_than_there_are(self, client) -> None:
+        refused = client.post("/v1/embeddings", json={"input": "rain", "model": "tiny", "dimensions": 33})
+        assert (refused.status_code, refused.json()["error"]["param"]) == (422, "dimensions")
+        assert "33 was asked for; this model's vectors have 32" in refused.json()["error"]["message"]
 
     def test_length_one_where_asked(self, client_of, encoder) -> None:
         client = client_of(ServedModel(encoder, "tiny", normalize=True))
@@ -151,12 +163,19 @@ class TestOthers:
         assert all(line.startswith("# ") or sample.fullmatch(line) for line in lines)
 
     def test_the_description_names_the_limits(self, client_of, served) -> None:
-        client = client_of(served, limits={"items": 7, "characters": 99})
+        client = client_of(served, limits={"items": 7, "characters": 99, "tokens": 500})
         bodies = client.get("/openapi.json").json()["components"]["schemas"]
-        one, several = bodies["EmbeddingsBody"]["properties"]["input"]["oneOf"]
+        one, several, ids, lists = bodies["EmbeddingsBody"]["properties"]["input"]["oneOf"]
         assert (one["maxLength"], several["maxItems"], several["items"]["maxLength"]) == (99, 7, 99)
+        assert (ids["maxItems"], lists["maxItems"], lists["items"]["maxItems"]) == (500, 7, 500)
         assert bodies["RerankBody"]["properties"]["documents"]["maxItems"] == 7
-        assert bodies["EmbeddingsBody"]["properties"]["dimensions"]["anyOf"][0]["maximum"] == 32
+        for body, field in (
+            ("Embeddings", "dimensions"),
+            ("CohereEmbed", "output_dimension"),
+            ("TeiEmbed", "dimensions"),
+        ):
+            asked = bodies[f"{body}Body"]["properties"][field]["anyOf"][0]
+            assert (asked["minimum"], asked["maximum"]) == (1, 32)
         assert "maxItems" not in bodies["Embeddings"]["properties"]["data"]
 
     def test_nothing_from_elsewhere_is_served(self, client) -> None:

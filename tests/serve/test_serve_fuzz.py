@@ -14,6 +14,7 @@ from schemathesis.schemas import BaseSchema
 from nearer.search import SearchIndex
 from nearer.serve.app import create_app
 from nearer.serve.limits import Limits
+from nearer.serve.token_ids import TokenDecoder
 
 OPERATIONS = [
     ("GET", "/"),
@@ -22,15 +23,26 @@ OPERATIONS = [
     ("GET", "/map"),
     ("GET", "/metrics"),
     ("GET", "/v1/models"),
+    ("POST", "/embed"),
     ("POST", "/map/place"),
+    ("POST", "/rerank"),
     ("POST", "/similarity"),
     ("POST", "/v1/embeddings"),
     ("POST", "/v1/rerank"),
     ("POST", "/v1/search"),
+    ("POST", "/v2/embed"),
+    ("POST", "/v2/rerank"),
 ]
 # which take something that can be wrong
 ASKED = {"/geometry", "/map"} | {path for method, path in OPERATIONS if method == "POST"}
 EXAMPLES = 60
+
+
+class EveryId:
+    """An encoding in which every id is a token."""
+
+    def decode(self, ids: list[int]) -> str:
+        return " ".join(map(str, ids))
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +55,7 @@ def description(served, second, encoder, tmp_path_factory) -> Iterator[BaseSchem
     ]
     limits = Limits(batch_wait=0.0, items=20, characters=1000)
     app = create_app(served, limits=limits, index=indices[0], beside=second, beside_index=indices[1])
+    app.state.service.token_decoder = TokenDecoder(EveryId)
     yield schemathesis.openapi.from_asgi("/openapi.json", app)
     app.state.service.close()
 

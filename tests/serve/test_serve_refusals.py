@@ -153,8 +153,12 @@ class TestShape:
             ({"input": "", "model": "tiny"}, "input: String should have at least 1 character."),
             ({"input": ["a", ""], "model": "tiny"}, "input.1: String should have at least 1 character."),
             ({"input": [], "model": "tiny"}, "input: List should have at least 1 item"),
-            ({"input": [[1, 2]], "model": "tiny"}, "input.0: Input should be a valid string. Token ids are not taken"),
-            ({"input": [1, 2], "model": "tiny"}, "input.0: Input should be a valid string. Token ids are not taken"),
+            ({"input": ["a", [1]], "model": "tiny"}, "input.1: Input should be a valid string."),
+            ({"input": [[1], "a"], "model": "tiny"}, "input.1: Input should be a valid list."),
+            ({"input": [[1], []], "model": "tiny"}, "input.1: List should have at least 1 item"),
+            ({"input": [1, "a"], "model": "tiny"}, "input.1: Input should be a valid integer."),
+            ({"input": [True], "model": "tiny"}, "input.0: Input should be a valid integer."),
+            ({"input": [100277], "model": "tiny"}, "input.0: Input should be less than or equal to 100276."),
             ({"input": "a", "model": "tiny", "dimension": 3}, "dimension: Extra inputs are not permitted."),
             ({"input": "a", "model": "tiny", "encoding_format": "int8"}, "encoding_format: Input should be 'float'"),
             ({"input": "a", "model": 3}, "model: Input should be a valid string."),
@@ -166,6 +170,10 @@ class TestShape:
         status, said = told(client.post(ASK, json=body))
         assert status == 422
         assert said.startswith(message)
+
+    def test_token_ids_elsewhere(self, client) -> None:
+        status, said = told(client.post("/v1/rerank", json={"query": "a", "documents": [[1, 2]]}))
+        assert (status, "Token ids are taken by /v1/embeddings alone" in said) == (422, True)
 
     def test_another_model(self, client) -> None:
         for name in ("gpt", "../tiny", "/etc/passwd", "wiki-mini", "\U0001f600" * 1000, ""):

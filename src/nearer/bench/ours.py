@@ -50,14 +50,16 @@ def training_steps(
     device: str | None = None,
     method: str = "simcse",
     method_settings: Mapping[str, Any] | None = None,
+    data: str = "sentences",
 ) -> Steps:
-    """Of unsupervised SimCSE, or of another method that learns from sentences."""
+    """Of SimCSE, or of another method, on sentences or on other `data`."""
     settings = TrainingSettings.model_validate(
         {
             "method": method,
             "model": str(encoder_folder),
             "pooling": "cls_before_head",
             "head": True,
+            "data": data,
             "batch_size": batch_size,
             "max_length": max_length,
             "epochs": 1000,  # more steps than anybody measures
@@ -70,7 +72,7 @@ def training_steps(
     encoder.add_head(torch.Generator().manual_seed(0))
     method_class, method_settings_class = METHODS[method]
     made: Method = method_class(method_settings_class.model_validate(dict(method_settings or {})))
-    reading: Reading[str] = Reading(corpus_path, SHAPES["sentences"], ReadOptions())
+    reading: Reading[Any] = Reading(corpus_path, SHAPES[data], ReadOptions())
     made.prepare(encoder, reading)
     store = open_store(reading, encoder.tokenizer, max_length=max_length)
     return Steps(Trainer(encoder, made, store, settings))

@@ -46,7 +46,7 @@ def _has_trainer() -> bool:
 
 
 class PeerLoop:
-    """One step of sentence-transformers' training with its in-batch loss on (sentence, same sentence)."""
+    """One step of sentence-transformers' training with its in-batch loss on (sentence, same sentence), or on pairs."""
 
     def __init__(
         self,
@@ -57,13 +57,15 @@ class PeerLoop:
         max_length: int,
         device: torch.device,
         output: Path,
+        positives: Sequence[str] | None = None,
     ) -> None:
-        """folder: in the layout of sentence-transformers, so that its pooling is known."""
+        """folder: in the layout of sentence-transformers, so that its pooling is known. positives: one a sentence."""
         self.device = device
         self.model = load_peer(folder, device, torch.float32)
         self.model.max_seq_length = max_length
         run = _run_trainer if _has_trainer() else _run_old_fit
-        self.loop = _Paced(lambda pause: run(self.model, sentences, batch_size, output, pause))
+        pairs = list(zip(sentences, positives or sentences, strict=True))
+        self.loop = _Paced(lambda pause: run(self.model, pairs, batch_size, output, pause))
 
     def advance(self) -> None:
         self.loop.advance()
@@ -88,9 +90,10 @@ def load_peer(folder: Path, device: torch.device, dtype: torch.dtype) -> Any:
     return model
 
 
-def _run_trainer(
-    model: Any, sentences: Sequence[str], batch_size: int, output: Path, pause: Callable[[], None]
-) -> None:
+Pairs = Sequence[tuple[str, str]]
+
+
+def _run_trainer(model: Any, pairs: Pairs, batch_size: int, output: Path, pause: Callable[[], None]) -> None:
     from datasets import Dataset
     from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments
     from transformers import TrainerCallback
@@ -114,15 +117,13 @@ def _run_trainer(
     SentenceTransformerTrainer(
         model=model,
         args=arguments,
-        train_dataset=Dataset.from_dict({"anchor": list(sentences), "positive": list(sentences)}),
+        train_dataset=Dataset.from_list([{"anchor": first, "positive": second} for first, second in pairs]),
         loss=_loss(model),
         callbacks=[Paced()],
     ).train()
 
 
-def _run_old_fit(
-    model: Any, sentences: Sequence[str], batch_size: int, output: Path, pause: Callable[[], None]
-) -> None:
+def _run_old_fit(model: Any, pairs: Pairs, batch_size: int, output: Path, pause: Callable[[], None]) -> None:
     from sentence_transformers import InputExample
 
     class Paced(DataLoader[Any]):
@@ -131,11 +132,11 @@ def _run_old_fit(
                 pause()
                 yield batch
 
-    pairs: Any = [InputExample(texts=[sentence, sentence]) for sentence in sentences]
+    examples: Any = [InputExample(texts=list(pair)) for pair in pairs]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that this way of training is the older one, which the row says
         model.old_fit(
-            [(Paced(pairs, batch_size=batch_size, shuffle=True, drop_last=True), _loss(model))],
+            [(Paced(examples, batch_size=batch_size, shuffle=True, drop_last=True), _loss(model))],
             steps_per_epoch=STEPS,
             warmup_steps=0,
             optimizer_params={"lr": 3e-5},

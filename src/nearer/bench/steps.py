@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,6 +22,7 @@ from nearer.bench.report import FLOOR, Row, compared
 from nearer.bench.timing import Steps, alternate, split_in_rounds, time_steps
 
 SUBJECT = "training step"
+PAIRS_SUBJECT = "training step, titles and texts"
 PAPERS, PLAIN, OURS = "papers' loop", "nearer, plain", "nearer"
 DOES_NOT_FIT = "does not fit in memory"
 
@@ -97,6 +99,32 @@ def our_steps(folder: Path, corpus: Path, *, batch_size: int, max_length: int, c
         folder, corpus, batch_size=batch_size, max_length=max_length, compile=compile, precision="auto", **method
     )
     return steps
+
+
+def pair_rows(bench: StepBench, batch: int, max_length: int, tell: Callable[[str], None]) -> list[Row]:
+    """Supervised SimCSE on pairs of a short and a long side, as sentence-transformers trains them and as we do."""
+    titles, texts = titles_and_texts(bench.sentences, max_length)
+    file = bench.scratch / f"pairs-{max_length}.jsonl"
+    lines = (json.dumps(pair, ensure_ascii=False) + "\n" for pair in zip(titles, texts, strict=True))
+    file.write_text("".join(lines), encoding="utf-8")
+    shared: dict[str, Any] = {"batch_size": batch, "max_length": max_length}
+    found: dict[str, Callable[[], Steps]] = {}
+    if bench.peers and peer_installed():
+        found[peer_name()] = partial(
+            PeerLoop, bench.layout, titles, positives=texts, device=bench.device, output=bench.scratch, **shared
+        )
+    found[OURS] = partial(our_steps, bench.folder, file, compile=bench.device.type == "cuda", data="pairs", **shared)
+    rows = _measured(bench, Row(PAIRS_SUBJECT, "", batch=batch, max_length=max_length), found, tell)
+    release(bench.device)
+    return compared(rows, [peer_name()])
+
+
+def titles_and_texts(sentences: Sequence[str], max_length: int) -> tuple[list[str], list[str]]:
+    """As many pairs as sentences: eight words of one, and the sentences from the next one on, longer than the cut."""
+    titles = [" ".join(sentence.split()[:8]) for sentence in sentences]
+    joined = max(2, -(-max_length // 16))  # a sentence has more than 16 tokens, as a rule
+    following = [*sentences, *sentences][1:]
+    return titles, [" ".join(following[place : place + joined]) for place in range(len(sentences))]
 
 
 def step_rows(bench: StepBench, batch: int, max_length: int, rate: float, tell: Callable[[str], None]) -> list[Row]:

@@ -19,13 +19,14 @@ from nearer.bench.peer import MISSING_PEER, peer_installed
 from nearer.bench.profile import STEPS as PROFILED_STEPS
 from nearer.bench.profile import profile_steps
 from nearer.bench.report import Report, Row, new_report
-from nearer.bench.steps import PAPERS, StepBench, our_steps, step_rows
+from nearer.bench.steps import PAPERS, StepBench, our_steps, pair_rows, step_rows
 from nearer.bench.text import corpus_text, own_cache, write_sentences
 from nearer.distributed import local_device
 from nearer.encoder import Encoder
 from nearer.errors import SettingError
 from nearer.evaluation import load_tasks
 
+PAIRS = 32, 128  # pairs a batch, tokens
 EPOCH_SIZES = (1_000, 10_000, 100_000, 1_000_000)
 
 
@@ -34,7 +35,8 @@ class TrainBench:
     """What to measure; None stands for what suits the device.
 
     epoch: whole runs too, over `sizes` sentences (None: the usual numbers as far as the text goes). ranking: steps of
-    RankCSE and RankEncoder too, the latter with `ranked` corpus sentences.
+    RankCSE and RankEncoder too, the latter with `ranked` corpus sentences. pairs: steps on titles and texts too, 32
+    pairs of up to 128 tokens.
     """
 
     batches: Sequence[int] | None = None
@@ -50,6 +52,7 @@ class TrainBench:
     peers: bool = True
     ranking: bool = False
     ranked: int | None = None
+    pairs: bool = False
 
     def check(self) -> None:
         if self.model is not None and self.shape is not None:
@@ -91,7 +94,8 @@ def bench_train(
     with TemporaryDirectory(prefix="nearer-bench-", ignore_cleanup_errors=True) as name, own_cache(Path(name, "cache")):
         scratch = Path(name)
         folder, model = model_or_shape(wanted.model, wanted.shape, scratch / "model")
-        encoder = Encoder.load(folder, pooling="cls", max_length=max(wanted.max_lengths), device="cpu")
+        longest = max(*wanted.max_lengths, PAIRS[1] if wanted.pairs else 0)
+        encoder = Encoder.load(folder, pooling="cls", max_length=longest, device="cpu")
         encoder.save(scratch / "layout")
         text = corpus_text(wanted.corpus, max(for_steps, *sizes, 0), encoder.tokenizer)
         text.check_enough(max(wanted.batches), "--batch")
@@ -129,6 +133,9 @@ def bench_train(
             for batch in wanted.batches:
                 rows += step_rows(bench, batch, max_length, limits.matrix_rate, tell)
                 so_far(report())
+        if wanted.pairs:
+            rows += pair_rows(bench, *PAIRS, tell)
+            so_far(report())
         if wanted.profile:
             profile = _profile(bench, wanted.batches[0], wanted.max_lengths[0], tell)
         for size in [size for size in sizes if size <= len(text.sentences)]:

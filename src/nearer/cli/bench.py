@@ -43,6 +43,9 @@ def train(
     ] = None,
     profile: Annotated[bool, typer.Option("--profile", help="Show where the time of our step goes.")] = False,
     ranking: Annotated[bool, typer.Option("--ranking", help="Steps of RankCSE and RankEncoder too.")] = False,
+    pairs: Annotated[
+        bool, typer.Option("--pairs", help="Steps on 32 pairs of a title and a text of 128 tokens too.")
+    ] = False,
     ranked: Annotated[
         str | None, typer.Option(help="Corpus sentences of RankEncoder, such as 100k. Default: by the device.")
     ] = None,
@@ -70,6 +73,7 @@ def train(
         peers=peers,
         ranking=ranking or ranked is not None,
         ranked=None if ranked is None else counts(ranked, "--ranked")[0],
+        pairs=pairs,
     )
 
     def keep(report: Report) -> None:

@@ -70,6 +70,8 @@ def onnx(
         )
     made = export_onnx(source.encoder, out, int8=int8, data=data)
     print(f"{out}: {made.megabytes:.1f} MB; {made}{' (before int8)' if int8 else ''}")
+    if made.sentence_transformers_obstacle is not None:
+        say(f"sentence-transformers cannot load it (backend='onnx'): {made.sentence_transformers_obstacle}")
     if made.int8 is not None:
         print(made.int8)
         if data is None:

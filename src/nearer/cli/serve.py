@@ -99,7 +99,8 @@ def serve(
     allow_pickle: options.AllowPickle = False,
 ) -> None:
     """Serve one model over HTTP, or two side by side: a page to look at them, /v1/embeddings, /v1/rerank,
-    /similarity, /v1/search, /map, /geometry, /v1/models, /health, /metrics."""
+    /similarity, /v1/search, /map, /geometry, /v1/models, /health, /metrics; for other clients /v2/rerank, /v2/embed
+    (Cohere), /rerank, /embed (TEI)."""
     for package in ("fastapi", "uvicorn"):
         require(package, "serve", "the service")
     from nearer.serve.guard import LOOPBACK_HOSTS

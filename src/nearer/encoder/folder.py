@@ -160,6 +160,44 @@ def _write(encoder: Encoder, folder: Path) -> None:
             backbone.save_pretrained(folder)
             backbone.config.output_hidden_states = before
             _save_tokenizer(encoder, folder)
+    _write_layers(
+        encoder,
+        folder,
+        backbone=backbone,
+        weights=weights,
+        without_pooler=getattr(backbone, "pooler", "none at all") is None,
+    )
+    write_json(
+        folder / OWN_FILE,
+        {
+            "format": OWN_FORMAT,
+            "nearer": nearer.__version__,
+            "pooling": settings.pooling,
+            "head": keeps_head,
+            "text_normalisation": settings.text_normalisation,
+            "max_length": settings.max_length,
+            "libraries": library_versions(),
+            "provenance": encoder.provenance,
+        },
+    )
+
+
+def write_around_graph(encoder: Encoder, folder: Path) -> None:
+    """What sentence-transformers needs beside a graph that gives the last layer's states: all but the weights."""
+    with quiet():
+        config: Any = encoder.backbone.config
+        config.save_pretrained(folder)
+        _save_tokenizer(encoder, folder)
+    # arguments of a torch model (without_pooler) would be handed to the runtime
+    _write_layers(encoder, folder, backbone=encoder.backbone, weights=None, without_pooler=False)
+
+
+def _write_layers(
+    encoder: Encoder, folder: Path, *, backbone: nn.Module, weights: list[float] | None, without_pooler: bool
+) -> None:
+    """What comes after the backbone, with the settings. weights: of its layers, where a mean over them is pooled."""
+    settings = encoder.settings
+    keeps_head = encoder.head is not None and encoder.keeps_head
     layout = Layout(
         transformer=folder,
         static=isinstance(backbone, StaticBackbone),
@@ -179,21 +217,8 @@ def _write(encoder: Encoder, folder: Path) -> None:
         layout,
         width=encoder.width,
         layers=hidden_layers(backbone),
-        without_pooler=getattr(backbone, "pooler", "none at all") is None,
+        without_pooler=without_pooler,
         versions={"sentence_transformers": "5.0.0", **library_versions()},
-    )
-    write_json(
-        folder / OWN_FILE,
-        {
-            "format": OWN_FORMAT,
-            "nearer": nearer.__version__,
-            "pooling": settings.pooling,
-            "head": keeps_head,
-            "text_normalisation": settings.text_normalisation,
-            "max_length": settings.max_length,
-            "libraries": library_versions(),
-            "provenance": encoder.provenance,
-        },
     )
 
 

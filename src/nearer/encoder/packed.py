@@ -88,6 +88,10 @@ class PackedLayout:
         states: Tensor = self._pass(encoder, tensors).last_hidden_state[0]
         return states
 
+    def together(self, views: Sequence[Sequence[NDArray[np.int64]]]) -> bool:
+        """Nothing is padded, so one pass for all is best."""
+        return True
+
     def places(self, rows: Sequence[NDArray[np.bool_]]) -> NDArray[np.int64]:
         """Where the marked tokens stand in `states`."""
         return np.flatnonzero(np.concatenate(rows))

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from nearer.encoder.encoder import Encoder
 
 
+# Views pass apart where one rectangle for all would be so many times as large
+WASTE = 1.1
+
+
 class PaddedLayout:
     """Rows of tokens as a rectangle whose width is a multiple of `multiple`, so that few widths occur."""
 
@@ -44,6 +48,16 @@ class PaddedLayout:
         marked = np.zeros(mask.shape, dtype=np.bool_)
         marked[mask] = np.concatenate(rows)
         return np.flatnonzero(marked)
+
+    def together(self, views: Sequence[Sequence[NDArray[np.int64]]]) -> bool:
+        """Whether views pass in one rectangle: not where the shorter ones would be padding for the most part.
+
+        Compiled steps keep to one rectangle: each new shape is compiled and captured for itself.
+        """
+        widths = [max(len(row) for row in rows) for rows in views]
+        joined = max(widths) * sum(len(rows) for rows in views)
+        apart = sum(width * len(rows) for width, rows in zip(widths, views, strict=True))
+        return self.multiple > 1 or joined <= WASTE * apart
 
     def _marked(self, rows: Sequence[NDArray[Any]]) -> NDArray[np.bool_]:
         """Which places of the rectangle hold a token."""

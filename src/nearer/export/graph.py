@@ -4,7 +4,7 @@ input_ids, attention_mask   (batch, length), int64
 token_type_ids              the same, where tokenizer and model both have them
 pooled_mask                 the same, where a model leaves its prompts out of the pooling: 1 for tokens that count
 sentence_embedding          (batch, dimension), float32: pooled, projected, of length 1 if the model says so
-token_embeddings            (batch, length, width), float32: the last layer's states
+last_hidden_state           (batch, length, width), float32: the last layer's states, as optimum calls them
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from nearer.encoder.pooling import attended, needs_hidden_states, pool
 from nearer.errors import ModelError, SettingError, first_line
 from nearer.extras import require
 
-OUTPUTS = ("sentence_embedding", "token_embeddings")
+OUTPUTS = ("sentence_embedding", "last_hidden_state")
 OPSET = 18  # the oldest with all that is needed, so that older runtimes read it too
 LARGEST_FILE = 2**31 - 2**27  # what one protobuf file can hold, with room for the graph itself
 

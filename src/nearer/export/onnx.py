@@ -12,11 +12,15 @@ import numpy as np
 
 from nearer.encoder import Encoder
 from nearer.encoder.backbone import quiet
+from nearer.encoder.folder import write_around_graph
+from nearer.encoder.layer_mean import WeightedLayers
 from nearer.encoder.layout import write_json
 from nearer.encoder.onnx_encoder import FACTS_FILE, FORMAT, GRAPH_FILE, OnnxEncoder
+from nearer.encoder.pooling import needs_hidden_states
+from nearer.encoder.static import StaticBackbone
 from nearer.errors import ModelError
 from nearer.evaluation.tasks import load_tasks
-from nearer.export.graph import OPSET, OUTPUTS, write_graph
+from nearer.export.graph import OPSET, OUTPUTS, graph_inputs, write_graph
 from nearer.export.public import without_folders
 from nearer.export.quantise import Int8Cost, megabytes, quantise
 from nearer.extras import require
@@ -29,13 +33,17 @@ SENTENCES = 64
 
 @dataclass(frozen=True)
 class OnnxExport:
-    """What was written. difference: the largest between the graph's vectors and the encoder's (see `difference`)."""
+    """What was written. difference: the largest between the graph's vectors and the encoder's (see `difference`).
+
+    sentence_transformers_obstacle: why it does not load there with backend="onnx"; None if it does.
+    """
 
     folder: Path
     difference: float
     sentences: int
     megabytes: float
     int8: Int8Cost | None
+    sentence_transformers_obstacle: str | None
 
     def __str__(self) -> str:
         return f"largest difference {self.difference:.0e} over {self.sentences} sentences"
@@ -62,8 +70,12 @@ def export_onnx(
     samples = list(sentences) if sentences is not None else sample_sentences()
     with whole_folder(place) as built:
         inputs = write_graph(encoder, built / GRAPH_FILE)
-        with quiet():
-            encoder.tokenizer.save_pretrained(built)
+        obstacle = sentence_transformers_obstacle(encoder)
+        if obstacle is None:
+            write_around_graph(encoder, built)
+        else:
+            with quiet():
+                encoder.tokenizer.save_pretrained(built)
         facts = _facts(encoder, inputs)
         write_json(built / FACTS_FILE, facts)
         exported = OnnxEncoder(built)
@@ -80,7 +92,26 @@ def export_onnx(
             cost = quantise(built, exported, facts, task)
         del exported
         size = megabytes(built)
-    return OnnxExport(place, found, len(samples), size, cost)
+    return OnnxExport(place, found, len(samples), size, cost, obstacle)
+
+
+def sentence_transformers_obstacle(encoder: Encoder) -> str | None:
+    """Why `SentenceTransformer(folder, backend="onnx")` would give other vectors than the encoder; None if it does not.
+
+    It takes the last layer's states from the graph alone and does the rest by itself.
+    """
+    settings = encoder.settings
+    if isinstance(encoder.backbone, StaticBackbone):
+        return "it is a table of embeddings, for which it has no graphs"
+    if isinstance(encoder.backbone, WeightedLayers) or needs_hidden_states(settings.pooling):
+        return "its vectors are pooled over several layers, of which a graph gives the last"
+    if "pooled_mask" in graph_inputs(encoder):
+        return "its prompts are left out of the pooling, for which the graph needs an input of its own"
+    if settings.text_normalisation not in ("none", "lowercase"):
+        return f"its text normalisation ({settings.text_normalisation}) is not known there"
+    if encoder.needs_equal_lengths:
+        return "padding would change its vectors"
+    return None
 
 
 def difference(exported: OnnxEncoder, encoder: Encoder, sentences: Sequence[str]) -> float:

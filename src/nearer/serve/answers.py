@@ -6,12 +6,13 @@ import json
 from typing import Any
 
 from fastapi.responses import Response
+from pydantic import BaseModel
 
 from nearer.serve import schemas
 from nearer.serve.served import Encoded
 
 
-def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
+def errors(*statuses: int, shape: type[BaseModel] = schemas.ErrorBody) -> dict[int | str, dict[str, Any]]:
     said = {
         400: "The body is not JSON.",
         401: "The key is missing or wrong.",
@@ -24,12 +25,13 @@ def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
         500: "A defect; the service's log tells it.",
         503: "Too much is waiting; try again.",
     }
-    return {status: {"model": schemas.ErrorBody, "description": said[status]} for status in statuses}
+    return {status: {"model": shape, "description": said[status]} for status in statuses}
 
 
 READING = errors(401, 421, 503)
 LOOKING = errors(401, 404, 421, 422, 500, 503)
-ASKING = errors(400, 401, 404, 408, 413, 415, 421, 422, 500, 503)
+ASKED = (400, 401, 404, 408, 413, 415, 421, 422, 500, 503)
+ASKING = errors(*ASKED)
 
 
 def usage(encoded: Encoded) -> dict[str, int]:
@@ -41,5 +43,5 @@ def listed(texts: str | list[str]) -> list[str]:
     return [texts] if isinstance(texts, str) else texts
 
 
-def as_json(content: dict[str, Any]) -> Response:
+def as_json(content: Any) -> Response:
     return Response(json.dumps(content, allow_nan=False), media_type="application/json")

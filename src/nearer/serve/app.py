@@ -20,6 +20,7 @@ from nearer.serve.metrics import Metrics
 from nearer.serve.offered import Offered
 from nearer.serve.once import Once
 from nearer.serve.served import ServedModel
+from nearer.serve.token_ids import TokenDecoder
 
 if TYPE_CHECKING:
     from fastapi import FastAPI, Request
@@ -38,6 +39,7 @@ class Service:
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self.metrics = Metrics()
+        self.token_decoder = TokenDecoder()
         self.offered: list[Offered] = []
         self.started = int(time.time())
         self.open_requests = 0
@@ -120,6 +122,7 @@ def create_app(
     from fastapi import FastAPI
 
     import nearer
+    from nearer.serve.client_endpoints import add_client_endpoints
     from nearer.serve.endpoints import add_endpoints
     from nearer.serve.faults import add_fault_handlers
     from nearer.serve.index_endpoints import add_index_endpoints
@@ -150,6 +153,7 @@ def create_app(
     add_fault_handlers(app)
     add_state_endpoints(app, service)
     add_endpoints(app, service)
+    add_client_endpoints(app, service)
     add_index_endpoints(app, service)
     add_page(app, page)
     dimensions = [one.model.dimension for one in service.offered]

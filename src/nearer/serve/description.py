@@ -8,6 +8,7 @@ from typing import Any
 from nearer.serve.limits import Limits
 
 COUNTS = {"SearchBody": ("k", "rerank"), "PlaceBody": ("k",)}
+DIMENSIONS = {"EmbeddingsBody": "dimensions", "CohereEmbedBody": "output_dimension", "TeiEmbedBody": "dimensions"}
 
 
 def describe_service(
@@ -23,11 +24,10 @@ def describe_service(
     for body, counts in COUNTS.items():
         for count in counts:
             components[body]["properties"][count]["maximum"] = limits.items
-    for choice in components["EmbeddingsBody"]["properties"]["dimensions"]["anyOf"]:
-        if choice["type"] == "integer":
-            choice.update(minimum=min(dimensions), maximum=max(dimensions))
-            if min(dimensions) < max(dimensions):
-                choice["enum"] = sorted(set(dimensions))
+    for body, field in DIMENSIONS.items():
+        for choice in components[body]["properties"][field]["anyOf"]:
+            if choice["type"] == "integer":
+                choice["maximum"] = max(dimensions)
     for path in description["paths"].values():
         for parameter in path.get("get", {}).get("parameters", []):
             if parameter["name"] == "model":
@@ -48,7 +48,8 @@ def _bound(part: Any, limits: Limits) -> None:
         return
     kind = part.get("type")
     if kind == "array":
-        part.setdefault("maxItems", limits.items)
+        token_ids = part["items"].get("type") == "integer"
+        part.setdefault("maxItems", limits.tokens if token_ids else limits.items)
     elif kind == "string" and "minLength" in part:
         part.setdefault("maxLength", limits.characters)
     for one in part.values():

@@ -67,7 +67,7 @@ class Guard:
             await self._read(scope, body)
             await self._app(scope, body.again, counted)
         except Refusal as refusal:
-            await answer(refusal, counted)
+            await answer(refusal, scope["path"], counted)
         finally:
             self._service.open_requests -= 1
             self._held_bytes -= body.size
@@ -155,8 +155,8 @@ class _Body:
         return message
 
 
-async def answer(refusal: Refusal, send: Any) -> None:
-    body = json.dumps(refusal.body()).encode("ascii")
+async def answer(refusal: Refusal, path: str, send: Any) -> None:
+    body = json.dumps(refusal.body(path)).encode("ascii")
     headers = {"Content-Type": "application/json", "Content-Length": str(len(body)), **refusal.headers}
     encoded = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
     await send({"type": "http.response.start", "status": refusal.status, "headers": encoded})

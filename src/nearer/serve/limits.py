@@ -10,6 +10,8 @@ from nearer.errors import SettingError
 
 KIB = 1024
 MIB = 1024 * KIB
+COHERE_PATHS = ("/v2/embed", "/v2/rerank")
+TEI_PATHS = ("/embed", "/rerank")
 
 
 @dataclass(frozen=True)
@@ -67,8 +69,13 @@ class Refusal(Exception):
             return {"WWW-Authenticate": "Bearer"}
         return {"Retry-After": "1"} if self.status == 503 else {}
 
-    def body(self) -> dict[str, object]:
-        """In OpenAI's shape, so that its clients show the message."""
+    def body(self, path: str) -> dict[str, object]:
+        """In the shape that a path's clients know, so that they show the message: OpenAI's unless it is another's."""
+        if path in COHERE_PATHS:
+            return {"message": self.message}
+        if path in TEI_PATHS:
+            kind = {500: "Backend", 503: "Overloaded"}.get(self.status, "Validation")
+            return {"error": self.message, "error_type": kind}
         kind = "server_error" if self.status >= 500 else "invalid_request_error"
         return {"error": {"message": self.message, "type": kind, "param": self.param, "code": self.code}}
 

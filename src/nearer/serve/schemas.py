@@ -6,6 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
 
+from nearer.serve.token_ids import LARGEST_ID
+
 Text = Annotated[str, Field(min_length=1)]
 
 
@@ -21,10 +23,40 @@ Positive = Annotated[int, Field(ge=1), BeforeValidator(_number)]
 Texts = Annotated[list[Text], Field(min_length=1)]
 # Which of two shapes is meant is decided by one look, so that an error tells of that one alone. These names of shapes
 # appear in pydantic's errors, and are left out of ours.
-ONE, SEVERAL, PLAIN, OBJECT, PAIRS, LISTS = SHAPES = ("one-", "several-", "plain-", "object-", "pairs-", "lists-")
+ONE, SEVERAL, IDS, ID_LISTS, PLAIN, OBJECT, PAIRS, LISTS = SHAPES = (
+    *("one-", "several-", "ids-", "id-lists-", "plain-", "object-", "pairs-", "lists-"),
+)
 OneOrSeveral = Annotated[
     Annotated[Text, Tag(ONE)] | Annotated[Texts, Tag(SEVERAL)],
     Discriminator(lambda value: SEVERAL if isinstance(value, list) else ONE),
+]
+
+
+def _input_shape(value: Any) -> str:
+    if not isinstance(value, list):
+        return ONE
+    first = value[0] if value else ""
+    if isinstance(first, list):
+        return ID_LISTS
+    return IDS if isinstance(first, (int, float)) else SEVERAL
+
+
+def _whole(ids: Any) -> Any:
+    """JSON's 58.0 is the whole number 58."""
+    if isinstance(ids, list) and float in set(map(type, ids)):
+        return [int(one) if isinstance(one, float) and one.is_integer() else one for one in ids]
+    return ids
+
+
+# strict: a Python function for each of thousands of ids would take long
+TokenId = Annotated[int, Field(strict=True, ge=0, le=LARGEST_ID)]
+TokenIds = Annotated[list[TokenId], Field(min_length=1), BeforeValidator(_whole)]
+TextsOrIds = Annotated[
+    Annotated[Text, Tag(ONE)]
+    | Annotated[Texts, Tag(SEVERAL)]
+    | Annotated[TokenIds, Tag(IDS)]
+    | Annotated[Annotated[list[TokenIds], Field(min_length=1)], Tag(ID_LISTS)],
+    Discriminator(_input_shape),
 ]
 ServedName = Annotated[str | None, Field(description="A served model's name; by default the first.")]
 
@@ -37,14 +69,15 @@ class Body(BaseModel):
 
 class EmbeddingsBody(Body):
     input: Annotated[
-        OneOrSeveral, Field(description="A text or several. Lists of token ids are not taken: ids differ by model.")
+        TextsOrIds,
+        Field(description="A text or several; each may be a list of cl100k_base's token ids, which tiktoken decodes."),
     ]
     model: Annotated[str, Field(description="A served model's name.")]
     encoding_format: Annotated[Literal["float", "base64"], Field(description="base64: float32, little-endian.")] = (
         "float"
     )
     dimensions: Annotated[
-        Positive | None, Field(description="The model's own number of dimensions; no other can be had.")
+        Positive | None, Field(description="So many leading numbers of each vector; by default all of them.")
     ] = None
     user: Annotated[str | None, Field(description="Taken for OpenAI's clients; not used.")] = None
 

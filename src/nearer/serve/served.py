@@ -69,6 +69,11 @@ class ServedModel:
         return self._encoder.dimension if self._encoder is not None else self.model.dimension  # type: ignore[union-attr]
 
     @property
+    def unit_length(self) -> bool:
+        """Whether vectors have length 1."""
+        return self.model.settings.normalize if self.normalize is None else self.normalize
+
+    @property
     def batch_tokens(self) -> int:
         """Tokens that are well encoded together."""
         return BATCH_ON_CPU if self.model.device.type == "cpu" else BATCH_ON_GPU
@@ -129,7 +134,7 @@ class ServedModel:
         settings = encoder.settings
         return BulkEncoding(
             encoder,
-            normalize=settings.normalize if self.normalize is None else self.normalize,
+            normalize=self.unit_length,
             precision=encoder.precision,
             prompt=settings.prompt(None),
             batch_tokens=PASS_ON_CPU if encoder.device.type == "cpu" else None,

@@ -31,6 +31,10 @@ class Layout(Protocol):
 
     def places(self, rows: Sequence[NDArray[np.bool_]]) -> NDArray[np.int64]: ...
 
+    def together(self, views: Sequence[Sequence[Ids]]) -> bool:
+        """Whether the rows of several views should pass in one piece."""
+        ...
+
 
 @dataclass(frozen=True)
 class Pass:
@@ -76,7 +80,7 @@ def prepare(
     """
     arrays: dict[str, NDArray[Any]] = {}
     passes: list[Pass] = []
-    for encoder, rows in _grouped(inputs):
+    for encoder, rows in _grouped(inputs, layout):
         for part in _pieces(rows, piece):
             passes.append(Pass(f"pass{len(passes)}", encoder, len(part)))
             arrays |= _named(passes[-1].name, layout.arrays(part))
@@ -108,13 +112,20 @@ def tensors_of(name: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     return {key.removeprefix(prefix): tensor for key, tensor in tensors.items() if key.startswith(prefix)}
 
 
-def _grouped(inputs: Inputs) -> Iterator[tuple[str, Sequence[Ids]]]:
-    """The rows that may pass together: all views of an encoder, or each view for itself under the same noise."""
+def _grouped(inputs: Inputs, layout: Layout) -> Iterator[tuple[str, Sequence[Ids]]]:
+    """The rows that pass together: all views of an encoder, or each view for itself.
+
+    The latter under the same noise, and where views are of unequal lengths, as titles and texts are.
+    """
     if inputs.same_noise:
         yield from ((view.encoder, view.rows) for view in inputs.views)
         return
     for encoder in dict.fromkeys(view.encoder for view in inputs.views):
-        yield encoder, [row for view in inputs.views if view.encoder == encoder for row in view.rows]
+        views = [view.rows for view in inputs.views if view.encoder == encoder]
+        if layout.together(views):
+            yield encoder, [row for rows in views for row in rows]
+        else:
+            yield from ((encoder, rows) for rows in views)
 
 
 def _pieces(rows: Sequence[Ids], size: int | None) -> list[Sequence[Ids]]:
