@@ -90,7 +90,7 @@ class TestSettings:
         assert rows["mlm_rate"] == ["number, above 0, below 1", "0.15", meaning]
         assert rows["max_steps"][:2] == ["whole number or null, at least 1", "null"]
         assert rows["learning_rate"][:2] == ["number, above 0, at most 1", "3e-05"]
-        assert rows["model"][1] == "none: must be given"
+        assert rows["model"][1] == "required"
         assert rows["similarity"][0] == "cosine, dot"
         assert "teacher_weights" not in rows
 

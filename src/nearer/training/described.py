@@ -127,7 +127,7 @@ def _bound(mark: Any) -> Iterator[str]:
 
 def _default(field: FieldInfo) -> str:
     if field.is_required():
-        return "none: must be given"
+        return "required"
     return _as_yaml(field.get_default(call_default_factory=True))
 
 
