@@ -86,7 +86,7 @@ def test_second_model_without_index(visit: Callable[[str], Visit], wiki_mini: En
 def test_nothing_typed_asks_nothing(visit: Callable[[str], Visit], bare: str) -> None:
     one = visit(bare)
     page = one.go(view="rank", q=" ", list="a cat\n \n")
-    expect(page.locator("#panel-rank .said")).to_contain_text("Type the sentence to which")
+    expect(page.locator("#panel-rank .said")).to_contain_text("Type the sentence to compare")
     page.locator("#query").fill("a dog")
     expect(page.locator("#panel-rank .text")).to_have_text("a cat")
     page.locator("#list").fill("\n  \n")
@@ -193,7 +193,7 @@ class TestKey:
         dialog = page.get_by_role("dialog", name="This service asks for a key")
         expect(dialog).to_be_visible()
         expect(page.locator("#key")).to_be_focused()
-        for wrong, said in (("wrong", "That key was not taken"), ("clé secrète", "letters, digits and signs")):
+        for wrong, said in (("wrong", "That key is wrong"), ("clé secrète", "letters, digits and signs")):
             page.locator("#key").fill(wrong)
             page.keyboard.press("Enter")
             expect(dialog).to_contain_text(said)
