@@ -172,7 +172,7 @@ def test_scores_from_a_file(run: Path, tmp_path: Path) -> None:
     evaluate(source.encoder, ["everyday", "ranking:everyday"]).write_json(tmp_path / "scores.json")
     out = export_folder(source, tmp_path / "out", scores=tmp_path / "scores.json")
     card = (out / "README.md").read_text(encoding="utf-8")
-    assert "| sts | split |" in card
+    assert "| STS | split |" in card
     assert "| ranking | split |" in card
     content = json.loads((tmp_path / "scores.json").read_text())
     content["protocol"]["pooling"] = "cls"

@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from nearer.errors import SettingError
+from nearer.evaluation.task import KIND_NAMES
 from nearer.evaluation.tasks import shown_name
 from nearer.export.papers import PAPERS
 from nearer.export.source import Source
@@ -141,7 +142,9 @@ def _block(block: Block) -> str:
     if len(block.averaged) > 1:
         name = f"average of {len(block.averaged)}" + (", without dev" if len(block.rows) > len(block.averaged) else "")
         rows.append([f"**{name}**", "", "", "", f"**{figure(block.average(0))}**", "", ""])
-    return markdown_table([block.kind, "split", "data", "measure", "score", "protocol", "data's digest"], rows)
+    return markdown_table(
+        [KIND_NAMES.get(block.kind, block.kind), "split", "data", "measure", "score", "protocol", "data's digest"], rows
+    )
 
 
 def _limits(source: Source, trained: TrainingFacts, told: Told, scores: ScoreFile | None) -> Iterator[str]:
@@ -154,7 +157,10 @@ def _limits(source: Source, trained: TrainingFacts, told: Told, scores: ScoreFil
     if scores is None or not scores.scores:
         yield "How well it works has not been measured, or not been noted here."
     else:
-        yield "Scores hold for the tasks above; on other text it may rank better or worse. Try it on your own."
+        yield (
+            "Scores hold for the tasks above. STS is the similarity of sentences, retrieval is search: good figures of "
+            "one do not promise good figures of the other. Try it on your own text."
+        )
     if chosen := _chosen_by(trained, scores):
         yield f"The step that was kept was chosen by {listed(chosen)}: the score there flatters it."
     if encoder.trailing_padding:
@@ -165,7 +171,7 @@ def _limits(source: Source, trained: TrainingFacts, told: Told, scores: ScoreFil
         )
     if encoder.settings.text_normalisation == "full_stop":
         yield "sentence-transformers does not add the full stop that this model expects at the end of a sentence."
-    yield "Biases of the text and of the model that it started from can show in what it takes to be alike."
+    yield "Biases of its training text and of the model that it started from can show in its similarities."
 
 
 def _chosen_by(trained: TrainingFacts, scores: ScoreFile | None) -> list[str]:
@@ -178,7 +184,7 @@ def _chosen_by(trained: TrainingFacts, scores: ScoreFile | None) -> list[str]:
 
 def _licence(told: Told) -> str:
     if told.licence is None:
-        return "Not stated. Those of the text and of the model that it started from are to be heeded."
+        return "Not stated. The licences of its training text and of the model that it started from apply."
     return f"`{told.licence}`"
 
 
