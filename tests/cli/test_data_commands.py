@@ -128,7 +128,10 @@ class TestTokenize:
         assert (outcome.code, outcome.out) == (0, "")
         assert "3 read, 2 kept, 1 dropped" in outcome.err
         mean = len(store.tokens) / 2
-        assert outcome.err.endswith(f"{store.folder}: 2 records (1 dropped), 2 sentences, {mean:.1f} tokens each\n")
+        told = (
+            f"{store.folder}: 2 records (1 dropped), 2 sentences, {mean:.1f} tokens each, 0 cut at 32 (--max-length)\n"
+        )
+        assert outcome.err.endswith(told)
 
     def test_it_is_found_again(self, nearer, model: Path, text: Path, stores: Path) -> None:
         first = nearer("data", "tokenize", model, text).err.splitlines()[-1]

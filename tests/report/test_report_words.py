@@ -50,7 +50,10 @@ def told(*subjects: Subject) -> str:
         (a_run((0, 50.0), (10, 60.0)), "SimCSE from bert on 1,000,000 records of wiki.txt, 10 steps."),
         (a_run((0, 50.0), (10, 60.0)), "On dev it went from 50.00 to 60.00 at step 10, which was kept."),
         (a_run((0, 50.0), (10, 60.0), (20, 55.5)), "After that it fell, by 4.50 at the last step."),
-        (a_run((0, 50.0), (10, 40.0)), "No step was better on dev than the model it started from (50.00)"),
+        (
+            a_run((0, 50.0), (10, 40.0)),
+            "Untrained: no step was better on dev than the model it started from (50.00), which was kept.",
+        ),
         (a_run((10, 40.0)), "Its best on dev is 40.00 at step 10."),
         (a_run(), "No dev score was taken, so the last step was kept"),
         (a_run((0, 1.0), finished=False), "Not finished: 0 steps so far."),
@@ -105,7 +108,7 @@ class TestRecipes:
         # the same, however it is written
         assert notes.said("learning_rate", 0.001) == "5e-4 and four epochs end two points lower"
         assert notes.said("warmup", 0.05) == ""  # nothing is said of it
-        assert notes.said("select_on", ["everyday"]) == ""
+        assert notes.said("test_on", ["everyday"]) == ""  # a list of one is written without brackets
 
     def test_of_a_changed_setting_the_recipe_says_something_else(self) -> None:
         notes = recipe_notes("rankcse-wiki-mini")
