@@ -12,7 +12,7 @@ from torch import nn
 
 from nearer.distributed import world_size
 from nearer.encoder import Encoder
-from nearer.encoder.cpu_attention import use_cpu_attention
+from nearer.encoder.cpu_training import train_on_cpu
 from nearer.encoder.packed import PackedLayout, can_pack
 from nearer.encoder.packed_attention import LONGEST, have_kernels
 from nearer.encoder.padded import PaddedLayout
@@ -103,7 +103,7 @@ class Trainer:
         self.working = WorkingCopy(self.model, dtype=dtype, packed=packed, kernels=self.fast)
         if self.device.type == "cpu":
             for encoder in self.working.encoders:
-                use_cpu_attention(encoder)
+                train_on_cpu(encoder)
         computation = Computation(self.working, self.method, self.layout)
         plain = PlainStep(computation, self.optimiser, settings.clip, self.device, self.feed.noise_seed)
         self.take: Step = plain

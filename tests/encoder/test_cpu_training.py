@@ -1,4 +1,4 @@
-"""Our attention under dropout against torch's: the same values and gradients, and as much dropped."""
+"""Dropout on a CPU, and attention under it, against torch's: the same values and gradients, and as much dropped."""
 
 from __future__ import annotations
 
@@ -11,7 +11,15 @@ from torch import nn
 from torch.nn.functional import scaled_dot_product_attention
 
 from nearer.encoder import Encoder
-from nearer.encoder.cpu_attention import ATTENTION, AttentionUnderDropout, cpu_attention, register
+from nearer.encoder.cpu_training import (
+    ATTENTION,
+    AttentionUnderDropout,
+    CpuDropout,
+    cpu_attention,
+    draw_kept,
+    register,
+    train_on_cpu,
+)
 
 SHAPE = (3, 2, 7, 5)  # batch, heads, tokens, size
 
@@ -36,7 +44,7 @@ def masks() -> dict[str, torch.Tensor | None]:
 @pytest.mark.parametrize("threads", [1, 2, 5])
 @pytest.mark.parametrize("mask", masks())
 def test_without_loss_it_is_torchs(inputs: list[torch.Tensor], mask: str, threads: int) -> None:
-    """A rate so small that nothing is dropped."""
+    """A rate so small that nothing is dropped: it is one of 65 536 parts at least, or none."""
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
@@ -84,6 +92,51 @@ def test_bits_do_not_depend_on_threads(threads: int) -> None:
         found.append(AttentionUnderDropout.apply(*inputs, None, 0.1, 0.25))
         torch.set_num_threads(before)
     assert torch.equal(*found)
+
+
+class TestDropout:
+    @pytest.mark.parametrize("rate", [0.05, 0.1, 0.5, 0.9])
+    def test_each_value_has_the_same_chance(self, rate: float) -> None:
+        """Also each of the four that share a draw."""
+        torch.manual_seed(0)
+        kept = draw_kept(torch.empty(50_000, 4), rate)
+        shares = (kept > 0).double().mean(dim=0)
+        assert shares.tolist() == pytest.approx([1 - rate] * 4, abs=4 * (rate * (1 - rate) / 50_000) ** 0.5)
+        assert float(kept.mean()) == pytest.approx(1.0, abs=0.05)
+        together = ((kept[:, 0] > 0) & (kept[:, 1] > 0)).double().mean()  # one says nothing of another
+        assert float(together) == pytest.approx((1 - rate) ** 2, abs=0.01)
+        assert float(kept.max()) == pytest.approx(1 / (1 - rate), rel=1e-3)
+
+    @pytest.mark.parametrize("shape", [(), (1,), (3,), (5, 7), (0, 4)])
+    def test_any_shape(self, shape: tuple[int, ...]) -> None:
+        assert draw_kept(torch.empty(shape), 0.1).shape == shape
+
+    def test_draws_follow_from_the_seed(self) -> None:
+        found = []
+        for seed in (1, 1, 2):
+            torch.manual_seed(seed)
+            found.append(draw_kept(torch.empty(100), 0.5))
+        assert torch.equal(found[0], found[1])
+        assert not torch.equal(found[0], found[2])
+
+    def test_gradients_pass_where_values_do(self) -> None:
+        values = torch.ones(1000, requires_grad=True)
+        module = CpuDropout(0.3)
+        dropped = module(values)
+        dropped.sum().backward()  # type: ignore[no-untyped-call]
+        assert torch.equal(dropped.detach(), values.grad)  # type: ignore[arg-type]
+        assert 0.2 < float((dropped == 0).double().mean()) < 0.4
+
+    def test_nothing_is_dropped_at_inference(self) -> None:
+        values = torch.ones(100)
+        assert torch.equal(CpuDropout(0.5).eval()(values), values)
+        assert torch.equal(CpuDropout(0.0)(values), values)
+
+    def test_all_of_an_encoders(self, tiny_model: Callable[[str], Path]) -> None:
+        encoder = Encoder.load(tiny_model("bert"), pooling="mean", device="cpu")
+        train_on_cpu(encoder)
+        kinds = {type(module) for module in encoder.modules() if isinstance(module, nn.Dropout)}
+        assert kinds == {CpuDropout}
 
 
 class TestInAModel:
