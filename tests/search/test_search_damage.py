@@ -103,7 +103,7 @@ class TestRefusals:
                 ask()
 
     def test_what_is_there(self, made: Path, encoder: Encoder, more: Path, corpus: Path, tmp_path: Path) -> None:
-        with pytest.raises(InputError, match=r"made: is there already; add to it .*\(--force\)"):
+        with pytest.raises(InputError, match=r"made: is there already; add to it .* ask for overwriting"):
             SearchIndex.build(encoder, more, made)
         assert len(SearchIndex.build(encoder, more, made, overwrite=True)) == 40
         with pytest.raises(InputError, match=r"corpus.txt: is a file; an index is a folder"):

@@ -43,6 +43,9 @@ SENTENCES = {
     "search query": 'INDEX -- "-5 degrees"',
 }
 
+# Arguments whose options have other names
+OPTIONS = {"overwrite": "--force", "force": "--force", "data": "--data DIR"}
+
 
 class Commands(TyperGroup):
     """The commands, with their failures told in one line.
@@ -57,7 +60,7 @@ class Commands(TyperGroup):
             sys.stdout.flush()  # what fails only when it is written out fails here, not when Python ends
             return result
         except NearerError as error:
-            _fail(f"error: {error}", 1)
+            _fail(f"error: {_with_option(error)}", 1)
         except UsageError as error:
             command = _command(error.ctx)
             if command not in SENTENCES or not _may_be_a_sentence(error):
@@ -155,7 +158,7 @@ def _remarks_in_one_line() -> Iterator[None]:
 
     def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
         if issubclass(category, ModelWarning):
-            print(f"note: {message}", file=sys.stderr)
+            print(f"note: {_with_option(message)}", file=sys.stderr)
         else:
             others(message, category, *place, **more)
 
@@ -164,6 +167,16 @@ def _remarks_in_one_line() -> Iterator[None]:
         yield
     finally:
         warnings.showwarning = others
+
+
+def _with_option(told: Exception | Warning | str) -> str:
+    """The message, with the option that stands for the argument by which Python's callers mend it."""
+    argument = getattr(told, "argument", None)
+    if argument is None:
+        return str(told)
+    first, *rest = str(told).split("\n", 1)
+    option = OPTIONS.get(argument, f"--{argument.replace('_', '-')}")
+    return "\n".join([f"{first.removesuffix('.')} ({option}).", *rest])
 
 
 def _fail(message: str, code: int) -> NoReturn:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from nearer.encoder.backbone import trailing_padding
 from nearer.encoder.batching import Tokenised
-from nearer.encoder.comparing import ByCosine, Vectors
+from nearer.encoder.comparing import ByCosine, Vectors, listed
 from nearer.encoder.encoding import BulkEncoding, at_inference, check_sentences, padding_matters
 from nearer.encoder.folder import PADDING_TOKENS, load_parts, save_parts
 from nearer.encoder.pooling import needs_hidden_states, pool
@@ -156,7 +156,8 @@ class Encoder(ByCosine, nn.Module):
         """
         one = isinstance(sentences, str)
         bulk = self._bulk(normalize, precision, prompt_name, batch_tokens, batch_size)
-        vectors = bulk.encode([sentences] if isinstance(sentences, str) else list(sentences), progress=progress)
+        texts = [sentences] if isinstance(sentences, str) else listed(sentences, "sentences")
+        vectors = bulk.encode(texts, progress=progress)
         return vectors[0] if one else vectors
 
     def tokenised(self, sentences: Sequence[str], *, prompt_name: str | None = None) -> Tokenised:

@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 
 from nearer.encoder.batching import Tokenised, check_batches, cut, longest_first
-from nearer.encoder.comparing import ByCosine, Vectors, unit_rows
+from nearer.encoder.comparing import ByCosine, Vectors, listed, unit_rows
 from nearer.encoder.encoding import TOKENS_ON_CPU, check_sentences, once_each
 from nearer.encoder.layout import read_json
 from nearer.encoder.settings import EncoderSettings
@@ -94,9 +94,9 @@ class OnnxEncoder(ByCosine):
         if normalize is False and self.settings.normalize:
             raise SettingError(f"normalize: the graph of {self.name} gives vectors of length 1 only.")
         check_batches(batch_tokens, batch_size)
-        listed = list(sentences)
-        check_sentences(listed)
-        unique, inverse = once_each(listed)
+        texts = listed(sentences, "sentences")
+        check_sentences(texts)
+        unique, inverse = once_each(texts)
         tokens = self._tokens(unique, prompt_name)
         order = longest_first(tokens.lengths)
         vectors = np.empty((len(unique), self.dimension), dtype=np.float32)

@@ -24,6 +24,7 @@ from nearer.search.reranking import Reranking
 
 if TYPE_CHECKING:
     from nearer.search.model import AnyModel
+    from nearer.text.in_memory import Source
     from nearer.text.reading import Reading
 
 QUERIES_AT_ONCE = 256
@@ -62,7 +63,7 @@ class SearchIndex:
     def build(
         cls,
         model: str | Path | AnyModel,
-        source: str | Path | Reading[str],
+        source: Source | Reading[str],
         out: str | Path,
         *,
         kind: AskedKind = "auto",
@@ -76,8 +77,9 @@ class SearchIndex:
         overwrite: bool = False,
         **options: Any,
     ) -> SearchIndex:
-        """Encode a file's sentences and save them as an index; an interrupted build goes on when called again.
+        """Encode sentences and save them as an index; an interrupted build goes on when called again.
 
+        source: a file, a list or another iterable, a data frame, a data set, or a `Reading` of any of them.
         kind: exact, ivf, hnsw, or auto, by size. recall: of the ten nearest, for approximate kinds; their effort is
         chosen by it. prompt, query_prompt: names of the model's prompts, for sentences and for queries. seed: of the
         clustering and of the samples. options: of loading the model, where a name is given (pooling …).
@@ -102,7 +104,7 @@ class SearchIndex:
         )
         return cls.open(path, model=loaded)
 
-    def add(self, source: str | Path | Reading[str], *, progress: bool = False, force: bool = False) -> None:
+    def add(self, source: Source | Reading[str], *, progress: bool = False, force: bool = False) -> None:
         """Add a file's sentences behind those that are there. Until it is done, everybody sees the index as it was.
 
         Interrupted, it goes on when called again with the same; force: begin anew where something else was begun.
@@ -202,10 +204,10 @@ class SearchIndex:
         return self.manifest.count
 
     def _vectors(self, queries: Sequence[str] | NDArray[Any]) -> Vectors:
-        from nearer.encoder.comparing import unit_rows
+        from nearer.encoder.comparing import listed, unit_rows
 
         if not isinstance(queries, np.ndarray):
-            texts = list(queries)
+            texts = listed(queries, "queries")
             return self.model.encode(texts) if texts else np.empty((0, self.manifest.dimension), dtype=np.float32)
         dimension = self.manifest.dimension
         if queries.ndim != 2 or queries.shape[1] != dimension:
@@ -216,7 +218,7 @@ class SearchIndex:
         return unit
 
 
-def _reading(source: str | Path | Reading[str]) -> Reading[str]:
+def _reading(source: Source | Reading[str]) -> Reading[str]:
     from nearer.text import Reading, read_sentences
 
     return source if isinstance(source, Reading) else read_sentences(source)

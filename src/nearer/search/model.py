@@ -110,9 +110,9 @@ class IndexModel:
         if given is None or isinstance(given, (str, Path)):
             name = given or self.facts.name
             if not name:
-                raise ModelError("the index' model had no name when it was built; say which it is (model, --model).")
+                raise ModelError("the index' model had no name when it was built; say which it is.", argument="model")
             if given is None and Path(name).is_absolute() and not Path(name).is_dir():
-                raise ModelError(f"{name}: the index' model is not there any more; say where it is (model, --model).")
+                raise ModelError(f"{name}: the index' model is not there any more; say where it is.", argument="model")
             given = load_model(name, device=self._device, **self.facts.options, **self._permissions)
         found = encoder_fingerprint(encoder_of(given))
         if found != self.facts.fingerprint:

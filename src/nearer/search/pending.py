@@ -101,7 +101,8 @@ def begun(folder: Path, new: Pending, dimension: int, *, fresh: bool) -> Pending
         if old.made_from != new.made_from and kept and not fresh:
             raise InputError(
                 f"{folder}: holds {kept:,} sentences of an unfinished one, from other text ({old.source}) or by "
-                "another model; give the same to go on with it, or --force to begin anew."
+                "another model; give the same to go on with it, or ask to begin anew.",
+                argument="overwrite" if new.generation == 1 else "force",
             )
     # first of all: it must not speak of rows that are about to be others
     (folder / PENDING).unlink(missing_ok=True)

@@ -167,12 +167,12 @@ def named_columns(shape: Shape, columns: Sequence[str], names: Sequence[str], so
     check_column_count(shape, columns)
     unknown = [column for column in columns if column not in names]
     if unknown:
-        raise InputError(f"{source}: has no column {_shown(unknown)}; its columns are {_shown(names)}.")
+        raise InputError(f"{source}: has no column {shown_names(unknown)}; its columns are {shown_names(names)}.")
     places: list[int | None] = [list(names).index(column) for column in columns]
     return places + [None] * (len(shape.fields) - len(places))
 
 
-def _shown(names: Sequence[str]) -> str:
+def shown_names(names: Sequence[str]) -> str:
     shown = [repr(name if len(name) <= 30 else name[:30] + "…") for name in names[:12]]
     return ", ".join(shown + ["…"] * (len(names) > 12)) or "none"
 
@@ -186,8 +186,9 @@ def check_column_count(shape: Shape, columns: Sequence[object]) -> None:
 def unclear_columns(shape: Shape, names: Sequence[str], source: str) -> InputError:
     wanted = ", ".join("/".join(field.names[:3]) for field in shape.fields if field.required)
     return InputError(
-        f"{source}: cannot tell which columns make a {shape.name}; found {_shown(names)}. "
-        f"Expected {wanted}, or name them in order (--columns)."
+        f"{source}: cannot tell which columns make a {shape.name}; found {shown_names(names)}. "
+        f"Expected {wanted}, or name them in order by columns.",
+        argument="columns",
     )
 
 

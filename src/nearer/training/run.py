@@ -190,7 +190,7 @@ def _selection(names: list[str], data: str | None) -> tuple[Selection | None, li
     try:
         return Selection(names, data), []
     except SettingError as error:
-        if data is None and "--data" in str(error):
+        if data is None and error.argument == "data":
             raise SettingError(
                 f"select_on: {', '.join(names)} needs the folder of the published sets (--data DIR); or select on a "
                 "file of your own scored pairs, or on the bundled 'everyday' (--set select_on=everyday), or on nothing "
