@@ -269,9 +269,6 @@ class TestEvaluate:
         [
             ((), "tasks: 'sts12' needs the folder of the STS sets; name it by data (--data DIR)."),
             (("--tasks", "mr"), "tasks: 'mr' needs the folder of SentEval's sets; name it by data (--data DIR)."),
-                ("--tasks", "stsb-dev"),
-                "tasks: 'stsb-dev' needs the folder of the STS sets; name it by data (--data DIR).",
-            ),
             (("--tasks", ""), "tasks: none named; sts, everyday or a file of scored pairs."),
             (("--tasks", "none.tsv"), "none.tsv: no such file."),
             (("--tasks", "everyday", "--json", "none/x.json"), "none/x.json: the folder none does not exist."),
