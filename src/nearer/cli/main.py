@@ -43,6 +43,8 @@ SENTENCES = {
     "search query": 'INDEX -- "-5 degrees"',
 }
 
+# Commands that count the texts they cut by themselves, or of which the length is a setting of the recipe
+TELL_THEMSELVES = ("serve", "train", "sweep", "demo", "bench")
 # Arguments whose options have other names
 OPTIONS = {"overwrite": "--force", "force": "--force", "data": "--data DIR"}
 
@@ -57,6 +59,7 @@ class Commands(TyperGroup):
         try:
             with _remarks_in_one_line():
                 result = super().invoke(ctx)
+            _tell_of_cut_texts(str(ctx.invoked_subcommand))
             sys.stdout.flush()  # what fails only when it is written out fails here, not when Python ends
             return result
         except NearerError as error:
@@ -167,6 +170,15 @@ def _remarks_in_one_line() -> Iterator[None]:
         yield
     finally:
         warnings.showwarning = others
+
+
+def _tell_of_cut_texts(command: str) -> None:
+    """What a command encoded and did not read to its end. Importing the counter costs torch: only if it was at work."""
+    cutting = sys.modules.get("nearer.encoder.cutting")
+    if cutting is None or command in TELL_THEMSELVES:
+        return
+    for counts in cutting.OF_THIS_PROCESS.take():
+        print(f"note: {counts} (--max-length)", file=sys.stderr)
 
 
 def _with_option(told: Exception | Warning | str) -> str:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from nearer.encoder.batching import Tokenised, check_batches, cut, longest_first
 from nearer.encoder.comparing import ByCosine, Vectors, listed, unit_rows
+from nearer.encoder.cutting import OF_THIS_PROCESS, CutCounter, CutTexts, count_cut
 from nearer.encoder.encoding import TOKENS_ON_CPU, check_sentences, once_each
 from nearer.encoder.layout import read_json
 from nearer.encoder.settings import EncoderSettings
@@ -61,6 +62,7 @@ class OnnxEncoder(ByCosine):
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise ModelError(f"{place / FACTS_FILE}: cannot be used ({first_line(error)}); export it anew.") from None
         self.name = str(folder)
+        self.cut_counter = CutCounter()
         self.tokenizer = load_tokenizer(place)
         if not (place / GRAPH_FILE).exists():
             raise ModelError(f"{place / GRAPH_FILE}: is missing; export it anew, or name a whole copy of the folder.")
@@ -125,7 +127,15 @@ class OnnxEncoder(ByCosine):
         normalise = normalisation(self.settings.text_normalisation)
         texts = [prompt + normalise(sentence) for sentence in sentences]
         left_out = self.prompt_tokens.get(prompt_name or self.settings.default_prompt or "", 0)
-        return Tokenised.of(tokenise(self.tokenizer, texts, self.settings.max_length), left_out)
+        longest = self.settings.max_length
+        tokens = tokenise(self.tokenizer, texts, longest)
+        count_cut(self.tokenizer, texts, tokens, longest, self.cut_counter, OF_THIS_PROCESS)
+        return Tokenised.of(tokens, left_out)
+
+    @property
+    def cut_texts(self) -> CutTexts:
+        """How many texts it encoded so far, and of how many it left out the end."""
+        return self.cut_counter.found(self.settings.max_length)
 
     def _run(self, tokens: Tokenised, places: NDArray[np.int64]) -> Vectors:
         lengths, starts = tokens.lengths[places], tokens.starts[places]

@@ -22,6 +22,7 @@ from torch import Tensor
 
 from nearer.encoder import Encoder
 from nearer.encoder.comparing import Comparing, Vectors, listed, unit_rows
+from nearer.encoder.cutting import CutTexts
 from nearer.encoder.fingerprint import encoder_fingerprint
 from nearer.encoder.folder import save_parts
 from nearer.encoder.projection import Dense
@@ -134,6 +135,11 @@ class RankEncoder(Comparing):
     @property
     def device(self) -> torch.device:
         return self.encoder.device
+
+    @property
+    def cut_texts(self) -> CutTexts:
+        """How many texts its encoder encoded so far, and of how many it left out the end."""
+        return self.encoder.cut_texts
 
     @property
     def precision(self) -> str:

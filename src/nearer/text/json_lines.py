@@ -49,7 +49,7 @@ def value_row(number: int, value: object, shape: Shape, columns: Sequence[str] |
         return _object_row(number, {str(place): item for place, item in enumerate(value)}, shape, columns)
     if shape is RANKING_LISTS:
         return Row(number, (value,))
-    if not shape.required <= len(value) <= len(shape.fields):
+    if len(value) not in shape.places:
         return Row(number, (), Fault.WRONG_COLUMNS, f"{len(value)} found, {shape.required} expected")
     return Row(number, value + [None] * (len(shape.fields) - len(value)))
 

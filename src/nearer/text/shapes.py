@@ -32,12 +32,22 @@ class Field:
 
 @dataclass(frozen=True)
 class Shape:
-    """A kind of record."""
+    """A kind of record.
+
+    plain_lines: a line of plain text is one. by_place: how many fields a row without names can fill, if not all.
+    """
 
     name: str
     plural: str
     fields: tuple[Field, ...]
     build: Callable[[Sequence[Any], Clean], Any]
+    plain_lines: bool = False
+    by_place: int | None = None
+
+    @property
+    def places(self) -> range:
+        """How many values a row without names may have."""
+        return range(self.required, (self.by_place or len(self.fields)) + 1)
 
     @property
     def required(self) -> int:
@@ -113,7 +123,7 @@ def _listed(value: object) -> Sequence[object]:
     return value
 
 
-SENTENCES = Shape("sentence", "sentences", (Field(("sentence", "text", "sent0")),), _sentence)
+SENTENCES = Shape("sentence", "sentences", (Field(("sentence", "text", "sent0")),), _sentence, plain_lines=True)
 PAIRS = Shape(
     "pair",
     "pairs",
