@@ -7,14 +7,8 @@ from pathlib import Path
 import pytest
 
 from nearer import Encoder, RankEncoder
-from nearer.encoder.cutting import OF_THIS_PROCESS
 
 LONG, SHORT = "the dog " * 100, "a fox"
-
-
-@pytest.fixture(autouse=True)
-def _begin_anew() -> None:
-    OF_THIS_PROCESS.take()
 
 
 @pytest.fixture
@@ -63,7 +57,10 @@ def test_of_a_rank_encoder_and_of_another_length(encoder: Encoder) -> None:
         (("rank", "MODEL", "rain", "TEXT"), "2 of 5 texts were cut at 64 tokens (--max-length)"),
         (("encode", "MODEL", "TEXT", "--out", "OUT.npy"), "2 of 4 texts were cut at 64 tokens (--max-length)"),
         (("embed", "MODEL", "TEXT"), "2 of 4 texts were cut at 64 tokens (--max-length)"),
-        (("search", "build", "MODEL", "TEXT", "--out", "OUT"), "2 of 4 texts were cut at 64 tokens (--max-length)"),
+        (
+            ("search", "build", "MODEL", "TEXT", "--out", "OUT"),
+            "2 of 4 texts were cut at 64 tokens (--max-length of search",
+        ),
         (("evaluate", "MODEL", "--tasks", "PAIRS"), "1 of 4 texts were cut at 64 tokens (--max-length)"),
         (("rank-encoder", "MODEL", "--corpus", "TEXT", "--out", "OUT"), "2 of 4 texts were cut at 64 tokens"),
     ],
@@ -77,5 +74,6 @@ def test_in_commands(nearer, pooled: Path, text: Path, tmp_path: Path, arguments
     assert told in outcome.err.splitlines()[-1]
 
 
-def test_nothing_is_told_where_nothing_was_cut(nearer, pooled: Path) -> None:
+def test_nothing_is_told_where_nothing_was_cut(nearer, pooled: Path, encoder: Encoder) -> None:
+    encoder.encode(LONG)  # not by the command
     assert nearer("similarity", pooled, SHORT, "rain").err == ""

@@ -57,6 +57,7 @@ class Commands(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         try:
+            _cut_texts()  # of what this process did before, where it is not a command of its own
             with _remarks_in_one_line():
                 result = super().invoke(ctx)
             _tell_of_cut_texts(str(ctx.invoked_subcommand))
@@ -173,12 +174,18 @@ def _remarks_in_one_line() -> Iterator[None]:
 
 
 def _tell_of_cut_texts(command: str) -> None:
-    """What a command encoded and did not read to its end. Importing the counter costs torch: only if it was at work."""
-    cutting = sys.modules.get("nearer.encoder.cutting")
-    if cutting is None or command in TELL_THEMSELVES:
+    """What a command encoded and did not read to its end."""
+    if command in TELL_THEMSELVES:
         return
-    for counts in cutting.OF_THIS_PROCESS.take():
-        print(f"note: {counts} (--max-length)", file=sys.stderr)
+    setting = "--max-length of search build" if command == "search" else "--max-length"  # an index has one length
+    for counts in _cut_texts():
+        print(f"note: {counts} ({setting})", file=sys.stderr)
+
+
+def _cut_texts() -> list[Any]:
+    """Importing the counter costs torch: it is asked only if it was at work."""
+    cutting = sys.modules.get("nearer.encoder.cutting")
+    return [] if cutting is None else cutting.OF_THIS_PROCESS.take()
 
 
 def _with_option(told: Exception | Warning | str) -> str:
