@@ -10,7 +10,14 @@ import warnings
 
 
 class NearerError(Exception):
-    """Base of all errors that a user can mend."""
+    """Base of all errors that a user can mend.
+
+    argument: of the Python call, by which it is mended; the command line adds the option that stands for it.
+    """
+
+    def __init__(self, message: str = "", *, argument: str | None = None) -> None:
+        super().__init__(message)
+        self.argument = argument
 
 
 class InputError(NearerError, ValueError):
@@ -38,12 +45,16 @@ class MissingExtraError(NearerError, ImportError):
 
 
 class ModelWarning(UserWarning):
-    """What a user should know of a model that can be used all the same."""
+    """What a user should know of a model that can be used all the same. argument: as of `NearerError`."""
+
+    def __init__(self, message: str = "", *, argument: str | None = None) -> None:
+        super().__init__(message)
+        self.argument = argument
 
 
-def tell(message: str) -> None:
+def tell(message: str, *, argument: str | None = None) -> None:
     """Python shows a warning once for each text; the command line prints it in one line."""
-    warnings.warn(message, ModelWarning, stacklevel=5)  # who called Encoder.load
+    warnings.warn(ModelWarning(message, argument=argument), stacklevel=5)  # who called Encoder.load
 
 
 def first_line(error: BaseException) -> str:

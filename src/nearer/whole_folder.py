@@ -13,7 +13,7 @@ from nearer.errors import ModelError, first_line
 def check_free(out: Path) -> None:
     """Before a model is loaded for it."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise ModelError(f"{out}: is there already; name another --out.")
+        raise ModelError(f"{out}: is there already; name another folder.", argument="out")
 
 
 @contextmanager

@@ -73,7 +73,7 @@ def test_files_for_several_models_with_a_corpus(command: Command, model: Path, p
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (("--tasks", "stsb"), "'stsb' needs the folder of the STS sets (--data DIR)"),
+        (("--tasks", "stsb"), "'stsb' needs the folder of the STS sets; name it by data (--data DIR)"),
         (("--tasks", "ranking:everyday"), "has no scored pairs; analysis is of tasks such as stsb-dev or a file"),
         (("--tasks", "everyday", "--threshold", 6), "no pair is scored above 6, the highest gold score is 5"),
         (("--tasks", "everyday", "--corpus", "none.txt"), "none.txt: no such file"),

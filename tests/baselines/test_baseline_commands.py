@@ -67,7 +67,7 @@ def test_static_words(command: Command, glove: Path, tmp_path: Path) -> None:
         ((), "--corpus or --tasks: name the text to fit on, one of the two"),
         (("--corpus", "a.txt", "--tasks", "stsb"), "one of the two"),
         (("--corpus", "none.txt"), "none.txt: no such file"),
-        (("--tasks", "stsb"), "needs the folder of the STS sets (--data DIR)"),
+        (("--tasks", "stsb"), "needs the folder of the STS sets; name it by data (--data DIR)"),
     ],
 )
 def test_mistakes_are_one_line(

@@ -156,7 +156,7 @@ class TestRefusals:
         return tmp_path / "saved"
 
     def test_a_plain_checkpoint_needs_its_pooling_named(self, copy: Path) -> None:
-        with pytest.raises(ModelError, match=r"name the pooling \(--pooling"):
+        with pytest.raises(ModelError, match=r"name the pooling: cls"):
             Encoder.load(copy)
 
     @pytest.mark.parametrize(

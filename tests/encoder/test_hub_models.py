@@ -145,7 +145,7 @@ def test_pickles_are_fetched_where_there_is_nothing_else_and_they_are_asked_for(
     assert run.returncode == 0, run.stderr
     found = json.loads(run.stdout)
     assert found["refused"].startswith(
-        "me/pickled: pytorch_model.bin is all the hub has, its weights are pickled: --all"
+        "me/pickled: pytorch_model.bin is all the hub has, its weights are pickled: `nearer convert`"
     )
     assert "neither a folder here nor to be had" in found["unknown"]
     assert found["pickled"] == found["both"]

@@ -11,8 +11,8 @@ import pytest
 import scipy.stats
 
 from nearer.encoder import Encoder
-from nearer.errors import SettingError
-from nearer.evaluation import PairTask, evaluate, load_tasks
+from nearer.errors import InputError, SettingError
+from nearer.evaluation import PairTask, evaluate, file_task, load_tasks
 from nearer.evaluation.correlation import pearson, spearman
 from nearer.evaluation.reranking import RerankingQuery, RerankingTask
 from nearer.text import Pair
@@ -249,3 +249,50 @@ class TestSettings:
         with pytest.raises(SettingError, match=f"aggregation: '{aggregation}' is over a year's subsets, which STS12"):
             evaluate(length_scorer(), ["stsb", "sts12"], data=data, aggregation=aggregation)
         assert evaluate(length_scorer(), ["stsb"], data=data, aggregation=aggregation).scores[0].layout == "flat"
+
+
+class TestPairsInMemory:
+    ROWS = tuple(tuple(pair) for pair in GRADED)
+
+    def expected(self, length_scorer) -> dict[str, float | None]:
+        return evaluate(length_scorer(), task()).scores[0].figures
+
+    def test_a_list_of_scored_pairs_is_one_task(self, length_scorer) -> None:
+        for given in (list(self.ROWS), GRADED, iter(self.ROWS), [list(row) for row in self.ROWS]):
+            [score] = evaluate(length_scorer(), given).scores
+            assert (score.task, score.layout, score.count) == ("pairs", "in memory", 5)
+            assert score.figures == self.expected(length_scorer)
+
+    def test_a_data_frame_and_a_data_set_are_a_task(self, length_scorer) -> None:
+        pandas, datasets = pytest.importorskip("pandas"), pytest.importorskip("datasets")
+        frame = pandas.DataFrame(self.ROWS, columns=["sentence1", "sentence2", "score"])
+        for given in (frame, datasets.Dataset.from_pandas(frame), frame.to_dict("records")):
+            [score] = evaluate(length_scorer(), given).scores
+            assert score.figures == self.expected(length_scorer)
+
+    def test_several_by_name_and_beside_other_tasks(self, length_scorer, tmp_path: Path) -> None:
+        path = tmp_path / "file.jsonl"
+        path.write_text("".join(json.dumps(row) + "\n" for row in self.ROWS))
+        results = evaluate(length_scorer(), {"mine": self.ROWS, "other": list(self.ROWS[:3]), "third": path})
+        assert [(score.task, score.count) for score in results.scores] == [("mine", 5), ("other", 3), ("third", 5)]
+        results = evaluate(length_scorer(), [task("x"), str(path), path, list(self.ROWS)])
+        assert [score.task for score in results.scores] == ["x", "file", "pairs"]
+
+    def test_columns_of_other_names(self, length_scorer) -> None:
+        pandas = pytest.importorskip("pandas")
+        frame = pandas.DataFrame(self.ROWS, columns=["left", "right", "grade"])
+        with pytest.raises(InputError, match=r"tasks \(a DataFrame\): cannot tell which columns make a pair"):
+            evaluate(length_scorer(), frame)
+        made = file_task(frame, columns=["left", "right", "grade"], name="graded")
+        assert evaluate(length_scorer(), made).scores[0].figures == self.expected(length_scorer)
+
+    def test_faults_name_the_argument(self, length_scorer) -> None:
+        with pytest.raises(InputError, match=r"tasks \(a list\): 2 of 2 pairs have no score"):
+            evaluate(length_scorer(), [("a", "b"), ("c", "d")])
+        with pytest.raises(InputError, match=r"tasks\['mine'\] \(a tuple\): 1 usable pairs found"):
+            evaluate(length_scorer(), {"mine": (("a", "b", 1), ("a", "", 1))})
+        with pytest.raises(SettingError, match=r"tasks: a int cannot be read"):
+            evaluate(length_scorer(), 3)
+        with pytest.raises(SettingError, match="needs the folder of the STS sets; name it by data") as raised:
+            evaluate(length_scorer(), "stsb")
+        assert raised.value.argument == "data"

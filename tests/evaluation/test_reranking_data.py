@@ -164,7 +164,9 @@ class TestByName:
     def test_wikiqa_is_missing(self, tmp_path: Path) -> None:
         with pytest.raises(InputError, match=r"WikiQA-test\.txt: is missing, also in wikiqa, rerank"):
             load_reranking("wikiqa", tmp_path)
-        with pytest.raises(SettingError, match=r"'wikiqa' needs the folder that holds WikiQA-test\.txt \(--data DIR\)"):
+        with pytest.raises(
+            SettingError, match=r"'wikiqa' needs the folder that holds WikiQA-test\.txt; name it by data"
+        ):
             load_reranking("wikiqa")
 
     def test_a_file_in_the_data_folder_comes_before_the_hub(self, write: Write, tmp_path: Path) -> None:

@@ -247,7 +247,7 @@ class TestLoading:
             load_tasks([str(tmp_path / "none.tsv")], None)
 
     def test_sets_without_a_folder(self) -> None:
-        with pytest.raises(SettingError, match=r"tasks: 'sts12' needs the folder of the STS sets \(--data DIR\)"):
+        with pytest.raises(SettingError, match=r"tasks: 'sts12' needs the folder of the STS sets; name it by data"):
             load_tasks(["sts"], None)
 
     def test_an_unknown_name_is_told_before_the_folder_is_asked_for(self) -> None:

@@ -52,7 +52,7 @@ def test_what_is_there_is_left_alone(kind: str, command: Command, tmp_path: Path
     (tmp_path / "mine.txt").write_text("")
     code, out, told = command(kind, "wiki-mini", "--out", tmp_path)
     assert (code, out) == (1, "")
-    assert told == f"error: {tmp_path}: is there already; name another --out.\n"
+    assert told == f"error: {tmp_path}: is there already; name another folder (--out).\n"
 
 
 @pytest.mark.parametrize("kind", ["onnx", "folder"])

@@ -62,7 +62,7 @@ def test_all_drawings_as_files(command: Command, runs: Runs, tmp_path: Path) -> 
         ((".", "--out", "there.html"), "there.html: is there already; name another --out, or --force"),
         ((".", "--figures", "there.html"), "there.html: cannot be used as a folder"),
         ((".",), "is neither a run (no config.yaml) nor a model"),
-        (("wiki-mini", "--tasks", "stsb"), "'stsb' needs the folder of the STS sets (--data DIR)"),
+        (("wiki-mini", "--tasks", "stsb"), "'stsb' needs the folder of the STS sets; name it by data (--data DIR)"),
         (("nowhere", "--published", "none-such"), "'none-such' is none of"),
     ],
 )

@@ -47,7 +47,8 @@ class TestQuery:
         assert "1 empty (dropped): line 2" in outcome.err
         hits = SearchIndex.open(built, model=encoder).search("the dog", 2, rerank=20)
         assert [(hit["text"], hit["line"]) for hit in found[1]["hits"]] == [(hit.text, hit.line) for hit in hits]
-        assert set(found[1]["hits"][0]) == {"text", "score", "cosine", "row", "line", "source"}
+        fields = {"text", "score", "cosine", "row", "line", "source", "id", "document", "passage", "passages"}
+        assert set(found[1]["hits"][0]) == fields
 
     def test_more_than_there_are(self, nearer, built: Path) -> None:
         outcome = nearer("search", "query", built, "rain", "-k", 100, "--json")

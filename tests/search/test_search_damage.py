@@ -69,7 +69,7 @@ class TestDamage:
     @pytest.mark.parametrize(
         ("changes", "message"),
         [
-            ({"format": 7}, "has format 7, this version of nearer reads 1; build the index anew"),
+            ({"format": 7}, "has format 7, this version of nearer reads 2; build the index anew"),
             ({"dimension": 64}, "vectors.bin: has 7,680 bytes, 15,360 belong there"),
             ({"dimension": 16}, "holds 60 vectors of 32 numbers"),
             ({"count": 61}, "its sources have 60 rows, its count is 61"),
@@ -103,7 +103,7 @@ class TestRefusals:
                 ask()
 
     def test_what_is_there(self, made: Path, encoder: Encoder, more: Path, corpus: Path, tmp_path: Path) -> None:
-        with pytest.raises(InputError, match=r"made: is there already; add to it .*\(--force\)"):
+        with pytest.raises(InputError, match=r"made: is there already; add to it .* ask for overwriting"):
             SearchIndex.build(encoder, more, made)
         assert len(SearchIndex.build(encoder, more, made, overwrite=True)) == 40
         with pytest.raises(InputError, match=r"corpus.txt: is a file; an index is a folder"):

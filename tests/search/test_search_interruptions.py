@@ -17,11 +17,11 @@ def test_an_interrupted_build(encoder: Encoder, corpus: Path, tmp_path: Path, mo
     whole = SearchIndex.build(encoder, corpus, tmp_path / "whole")
     append, calls = building.RowWriter.append, []
 
-    def interrupted(self, texts, lines, vectors):
-        calls.append(len(texts))
+    def interrupted(self, rows):
+        calls.append(len(rows.texts))
         if len(calls) == 3:
             raise KeyboardInterrupt
-        return append(self, texts, lines, vectors)
+        return append(self, rows)
 
     monkeypatch.setattr(building.RowWriter, "append", interrupted)
     with pytest.raises(KeyboardInterrupt, match="32 sentences are encoded; the same command goes on there"):
@@ -42,9 +42,9 @@ def test_an_interrupted_build(encoder: Encoder, corpus: Path, tmp_path: Path, mo
 def test_a_build_interrupted_at_its_end(encoder: Encoder, corpus: Path, tmp_path: Path, monkeypatch) -> None:
     append, put_in_place, calls = building.RowWriter.append, building.put_in_place, []
 
-    def counted(self, texts, *others):
-        calls.append(len(texts))
-        return append(self, texts, *others)
+    def counted(self, rows):
+        calls.append(len(rows.texts))
+        return append(self, rows)
 
     def stop(*arguments: object) -> None:
         raise KeyboardInterrupt

@@ -11,17 +11,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nearer.errors import InputError
-from nearer.search.rows import Extent, RowWriter, file_sizes, open_lines, open_vectors
+from nearer.search.rows import Extent, NewRows, RowWriter, file_sizes, open_lines, open_vectors
 from nearer.search.texts import TextStore
 
 TEXTS = st.lists(st.lists(st.text(max_size=20), max_size=5), max_size=5)
 
 
+def new_rows(texts: list[str], number: int, extent: Extent) -> NewRows:
+    places = np.arange(len(texts), dtype=np.int64)
+    vectors = np.full((len(texts), 2), number, dtype=np.float32)
+    return NewRows(texts, [f"id {place}" for place in places], places, places + extent.documents, vectors)
+
+
 def write(folder: Path, windows: list[list[str]]) -> Extent:
     with RowWriter(folder, 2, Extent()) as writer:
         for number, window in enumerate(windows):
-            rows = np.full((len(window), 2), number, dtype=np.float32)
-            writer.append(window, np.arange(len(window), dtype=np.int64), rows)
+            writer.append(new_rows(window, number, writer.extent))
         return writer.extent
 
 
@@ -31,12 +36,12 @@ class TestStore:
     def test_any_text_comes_back(self, windows: list[list[str]]) -> None:
         with tempfile.TemporaryDirectory() as folder:
             extent = write(Path(folder), windows)
-            store = TextStore(Path(folder), *extent)
+            store = TextStore(Path(folder), *extent[:2])
             given_texts = [text for window in windows for text in window]
             assert list(store) == given_texts
             assert [store[row] for row in range(-len(store), 0)] == given_texts
             assert store[1:-1:2] == given_texts[1:-1:2]
-            assert extent == (len(given_texts), len("".join(given_texts).encode()))
+            assert extent[:2] == (len(given_texts), len("".join(given_texts).encode()))
             found = open_vectors(Path(folder), extent.rows, 2)
             assert found[:, 1].tolist() == [n for n, window in enumerate(windows) for _ in window]
             assert open_lines(Path(folder), extent.rows).tolist() == [n for w in windows for n in range(len(w))]
@@ -51,18 +56,18 @@ class TestStore:
             extent = write(folder, kept)
             with RowWriter(folder, 2, extent) as writer:
                 for window in left:
-                    writer.append(window, np.zeros(len(window), np.int64), np.zeros((len(window), 2), np.float32))
+                    writer.append(new_rows(window, 0, writer.extent))
             texts = [text for window in kept for text in window]
-            assert list(TextStore(folder, *extent)) == texts  # longer files are no damage
+            assert list(TextStore(folder, *extent[:2])) == texts  # longer files are no damage
             with RowWriter(folder, 2, extent) as writer:
                 for window in after:
-                    writer.append(window, np.zeros(len(window), np.int64), np.zeros((len(window), 2), np.float32))
-            assert list(TextStore(folder, *writer.extent)) == texts + [text for window in after for text in window]
+                    writer.append(new_rows(window, 0, writer.extent))
+            assert list(TextStore(folder, *writer.extent[:2])) == texts + [text for window in after for text in window]
             sizes = file_sizes(writer.extent, 2)
             assert {path.name: path.stat().st_size for path in folder.iterdir()} == sizes  # nothing lies behind it
 
     def test_beyond_the_end(self, tmp_path: Path) -> None:
-        store = TextStore(tmp_path, *write(tmp_path, [["one", "two"]]))
+        store = TextStore(tmp_path, *write(tmp_path, [["one", "two"]])[:2])
         for row in (2, -3):
             with pytest.raises(IndexError):
                 store[row]
@@ -74,7 +79,7 @@ class TestDamage:
         ends = np.fromfile(tmp_path / "ends.bin", dtype=np.int64)
         ends[1] = 99
         ends.tofile(tmp_path / "ends.bin")
-        store = TextStore(tmp_path, *extent)
+        store = TextStore(tmp_path, *extent[:2])
         assert store[0] == "one"
         for row in (1, 2):
             with pytest.raises(InputError, match=rf"texts.bin: is damaged at text {row}; build the index anew"):
@@ -84,10 +89,10 @@ class TestDamage:
         extent = write(tmp_path, [["one", "two"]])
         (tmp_path / "texts.bin").write_bytes(b"one\xff\xfe\xfd")
         with pytest.raises(InputError, match="damaged at text 1"):
-            TextStore(tmp_path, *extent)[1]
+            TextStore(tmp_path, *extent[:2])[1]
 
     def test_other_texts(self, tmp_path: Path) -> None:
-        rows, _ = write(tmp_path, [["one", "two"]])
+        rows, *_ = write(tmp_path, [["one", "two"]])
         with pytest.raises(InputError, match=r"ends.bin: does not fit to texts.bin"):
             TextStore(tmp_path, rows, 5)
 

@@ -225,3 +225,32 @@ def test_a_nest_without_end_is_one_record_dropped() -> None:
     reading = read_sentences([nest, "one"])
     assert list(reading) == ["one"]
     assert reading.report.count(Fault.WRONG_FIELDS) == 1
+
+
+@pytest.mark.parametrize("kind", ["list", "jsonl", "csv", "tsv", "parquet", "hf", "pandas", "data set"])
+def test_a_column_that_is_not_there_is_told_with_those_that_are(kind: str, tmp_path: Path) -> None:
+    record = {"title": "one", "body": "two"}
+    source: Any = tmp_path / f"records.{kind}"
+    if kind == "list":
+        source = [record]
+    elif kind == "jsonl":
+        source.write_text(json.dumps(record) + "\n")
+    elif kind in ("csv", "tsv"):
+        source.write_text("title,body\none,two\n".replace(",", "," if kind == "csv" else "\t"))
+    elif kind == "pandas":
+        source = pytest.importorskip("pandas").DataFrame([record])
+    else:
+        source = pytest.importorskip("datasets").Dataset.from_list([record])
+        if kind in ("parquet", "hf"):
+            source.to_parquet(tmp_path / "records.parquet")
+            source = f"hf:{tmp_path}" if kind == "hf" else tmp_path / "records.parquet"
+    reading = read_sentences(source, columns=["text"])
+
+    def read_all() -> None:
+        list(reading)
+        reading.report.check_kept()
+
+    with pytest.raises(InputError) as raised:
+        read_all()
+    for part in ("'text'", "'title', 'body'"):
+        assert part in str(raised.value)

@@ -87,7 +87,7 @@ class TestColumns:
     def test_a_line_without_them_is_dropped(self, write) -> None:
         reading = read_pairs(write('{"q": "a"}', '{"q": "a", "d": "b"}'), columns=["q", "d"])
         assert read(reading) == ([(2, Pair("a", "b"))], {Fault.WRONG_FIELDS: [1]})
-        assert reading.report.tallies[Fault.WRONG_FIELDS].examples == [(1, "no field 'd'")]
+        assert reading.report.tallies[Fault.WRONG_FIELDS].examples == [(1, "no field 'd', those there are 'q'")]
 
     def test_a_named_list(self, write) -> None:
         assert list(read_ranking_lists(write('{"ranked": ["a", "b"]}'), columns=["ranked"])) == [

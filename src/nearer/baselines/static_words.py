@@ -23,7 +23,7 @@ import torch
 from numpy.typing import NDArray
 
 from nearer.baselines.word_vectors import read_word_vectors
-from nearer.encoder.comparing import ByCosine, Vectors, unit_rows
+from nearer.encoder.comparing import ByCosine, Vectors, listed, unit_rows
 from nearer.encoder.encoding import check_sentences
 from nearer.encoder.settings import EncoderSettings
 from nearer.errors import InputError, ModelError, first_line
@@ -148,13 +148,13 @@ class StaticWords(ByCosine):
         if isinstance(sentences, str):
             one: Vectors = self.encode([sentences], normalize=normalize)[0]
             return one
-        listed = list(sentences)
-        check_sentences(listed)
+        texts = listed(sentences, "sentences")
+        check_sentences(texts)
         window = batch_size or WINDOW
-        found = np.zeros((len(listed), self.dimension), dtype=np.float32)
-        with progress_bar("encoding", len(listed), "sentences", shown=progress) as advance:
-            for start in range(0, len(listed), window):
-                rows = [self._rows(sentence) for sentence in listed[start : start + window]]
+        found = np.zeros((len(texts), self.dimension), dtype=np.float32)
+        with progress_bar("encoding", len(texts), "sentences", shown=progress) as advance:
+            for start in range(0, len(texts), window):
+                rows = [self._rows(sentence) for sentence in texts[start : start + window]]
                 known = np.flatnonzero([len(some) for some in rows])
                 if len(known):
                     counts = np.array([len(rows[place]) for place in known])

@@ -44,6 +44,11 @@ SENTENCES = {
     "search query": 'INDEX -- "-5 degrees"',
 }
 
+# Commands that count the texts they cut by themselves, or of which the length is a setting of the recipe
+TELL_THEMSELVES = ("serve", "train", "sweep", "demo", "bench")
+# Arguments whose options have other names
+OPTIONS = {"overwrite": "--force", "force": "--force", "data": "--data DIR"}
+
 
 class Commands(TyperGroup):
     """The commands, with their failures told in one line.
@@ -53,12 +58,14 @@ class Commands(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         try:
+            _cut_texts()  # of what this process did before, where it is not a command of its own
             with _remarks_in_one_line():
                 result = super().invoke(ctx)
+            _tell_of_cut_texts(str(ctx.invoked_subcommand))
             sys.stdout.flush()  # what fails only when it is written out fails here, not when Python ends
             return result
         except NearerError as error:
-            _fail(f"error: {error}", 1)
+            _fail(f"error: {_with_option(error)}", 1)
         except UsageError as error:
             command = _command(error.ctx)
             if command not in SENTENCES or not _may_be_a_sentence(error):
@@ -157,7 +164,7 @@ def _remarks_in_one_line() -> Iterator[None]:
 
     def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
         if issubclass(category, ModelWarning):
-            print(f"note: {message}", file=sys.stderr)
+            print(f"note: {_with_option(message)}", file=sys.stderr)
         else:
             others(message, category, *place, **more)
 
@@ -166,6 +173,31 @@ def _remarks_in_one_line() -> Iterator[None]:
         yield
     finally:
         warnings.showwarning = others
+
+
+def _tell_of_cut_texts(command: str) -> None:
+    """What a command encoded and did not read to its end."""
+    if command in TELL_THEMSELVES:
+        return
+    setting = "--max-length of search build" if command == "search" else "--max-length"  # an index has one length
+    for counts in _cut_texts():
+        print(f"note: {counts} ({setting})", file=sys.stderr)
+
+
+def _cut_texts() -> list[Any]:
+    """Importing the counter costs torch: it is asked only if it was at work."""
+    cutting = sys.modules.get("nearer.encoder.cutting")
+    return [] if cutting is None else cutting.OF_THIS_PROCESS.take()
+
+
+def _with_option(told: Exception | Warning | str) -> str:
+    """The message, with the option that stands for the argument by which Python's callers mend it."""
+    argument = getattr(told, "argument", None)
+    if argument is None:
+        return str(told)
+    first, *rest = str(told).split("\n", 1)
+    option = OPTIONS.get(argument, f"--{argument.replace('_', '-')}")
+    return "\n".join([f"{first.removesuffix('.')} ({option}).", *rest])
 
 
 def _fail(message: str, code: int) -> NoReturn:

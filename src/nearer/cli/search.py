@@ -1,4 +1,4 @@
-"""Commands on a saved index of sentences: search build, search add, search query, search info."""
+"""Commands on a saved index: search build, search add, search remove, search query, search info."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ import typer
 from nearer.cli import options
 from nearer.cli.output import one_line, say, show_report, show_table
 from nearer.errors import SettingError
-from nearer.text.reading import MAX_CHARACTERS
 
 if TYPE_CHECKING:
-    from nearer.search import Hit, Manifest
+    from nearer.search import Document, Hit, Manifest, SearchIndex
+    from nearer.text import Reading
 
-app = typer.Typer(no_args_is_help=True, help="Find the sentences of a text that are nearest in meaning.")
+app = typer.Typer(no_args_is_help=True, help="Find the sentences or documents that are nearest in meaning.")
 
 QUERIES_AT_ONCE = 256
+MAX_CHARACTERS = 1_000_000  # as `nearer.search.documents` has it, which costs an import
 
 
 class KindName(StrEnum):
@@ -34,6 +35,13 @@ class KindName(StrEnum):
 Index = Annotated[Path, typer.Argument(metavar="INDEX", help="A folder that `nearer search build` has made.")]
 Text = Annotated[str, typer.Argument(metavar="FILE", help="Sentences: txt, csv, tsv, jsonl, parquet, hf:NAME; or -.")]
 DropDuplicates = Annotated[bool, typer.Option("--drop-duplicates", help="Keep only one of equal sentences in FILE.")]
+TextColumns = Annotated[
+    str | None,
+    typer.Option(help="Columns of the text, joined in this order. Default: text, with the title before it if any."),
+]
+IdColumn = Annotated[
+    str | None, typer.Option("--id-column", metavar="KEY", help="Column of the documents' ids. Default: _id or id.")
+]
 MovedModel = Annotated[
     str | None,
     typer.Option(
@@ -65,10 +73,21 @@ def build(
         int, typer.Option(min=0, max=options.LARGEST_FAISS_SEED, help="Seed of the clustering and of the samples.")
     ] = 0,
     pooling: options.Pooling = None,
-    max_length: options.MaxLength = None,
+    max_length: Annotated[
+        int | None,
+        typer.Option(min=3, help="Cut texts at so many tokens. Default: by the text, as far as the model can read."),
+    ] = None,
     text_normalisation: options.Normalisation = None,
     pooler_as_head: options.PoolerAsHead = False,
-    columns: options.Columns = None,
+    columns: TextColumns = None,
+    id_column: IdColumn = None,
+    passages: Annotated[
+        int | None, typer.Option(min=8, metavar="TOKENS", help="Cut texts into passages of so many tokens.")
+    ] = None,
+    overlap: Annotated[
+        int | None,
+        typer.Option(min=0, metavar="TOKENS", help="Tokens that a passage repeats of the last. Default: an eighth."),
+    ] = None,
     encoding: options.Encoding = "utf-8",
     max_characters: options.MaxCharacters = MAX_CHARACTERS,
     drop_duplicates: DropDuplicates = False,
@@ -78,12 +97,13 @@ def build(
     allow_pickle: options.AllowPickle = False,
     force: Annotated[bool, typer.Option("--force", help="Replace the index in this folder, finished or not.")] = False,
 ) -> None:
-    """Encode the sentences of a file and save them as an index. If it was interrupted, the same command continues."""
-    from nearer.search import SearchIndex
-    from nearer.text import read_sentences
+    """Encode the sentences or documents of a file and save them as an index.
 
-    duplicates = "drop" if drop_duplicates else "keep"
-    reading = read_sentences(file, **options.read_options(columns, encoding, max_characters), duplicates=duplicates)
+    Interrupted, the same command goes on where it was. BEIR's corpus.jsonl is indexed as it is: titles and texts.
+    """
+    from nearer.search import SearchIndex
+
+    reading = _documents(file, columns, id_column, encoding, max_characters, drop_duplicates)
     index = SearchIndex.build(
         model,
         reading,
@@ -93,6 +113,8 @@ def build(
         precision=precision.value,
         prompt=prompt,
         query_prompt=query_prompt,
+        passages=passages,
+        overlap=overlap,
         seed=seed,
         device=device,
         progress=True,
@@ -105,14 +127,18 @@ def build(
         allow_pickle=allow_pickle,
     )
     show_report(reading.report)
-    _say_what_it_is(out, index.manifest)
+    if max_length is None:
+        length = index.manifest.model.options["max_length"]
+        say(f"{length} tokens of each text are read (--max-length)")
+    _say_what_it_is(out, index)
 
 
 @app.command("add")
 def add(
     index: Index,
     file: Text,
-    columns: options.Columns = None,
+    columns: TextColumns = None,
+    id_column: IdColumn = None,
     encoding: options.Encoding = "utf-8",
     max_characters: options.MaxCharacters = MAX_CHARACTERS,
     drop_duplicates: DropDuplicates = False,
@@ -124,18 +150,37 @@ def add(
         bool, typer.Option("--force", help="Discard an unfinished addition of another file, and start this one.")
     ] = False,
 ) -> None:
-    """Add the sentences of a file to an index. Searches see the new sentences once all are added."""
+    """Add the sentences or documents of a file to an index; a document replaces one with the same id.
+
+    Searches see them once all are added.
+    """
     from nearer.search import SearchIndex
-    from nearer.text import read_sentences
 
     opened = SearchIndex.open(
         index, model=model, device=device, trust_remote_code=trust_remote_code, allow_pickle=allow_pickle
     )
-    duplicates = "drop" if drop_duplicates else "keep"
-    reading = read_sentences(file, **options.read_options(columns, encoding, max_characters), duplicates=duplicates)
+    reading = _documents(file, columns, id_column, encoding, max_characters, drop_duplicates)
     opened.add(reading, progress=True, force=force)
     show_report(reading.report)
-    _say_what_it_is(index, opened.manifest)
+    _say_what_it_is(index, opened)
+
+
+@app.command("remove")
+def remove(
+    index: Index,
+    ids: Annotated[list[str] | None, typer.Option("--id", help="A document's id; may be given several times.")] = None,
+    file: Annotated[str | None, typer.Option(help="A file with an id a line; or -.")] = None,
+) -> None:
+    """Remove documents from an index by their ids. An id that is not there is an error, and nothing is removed."""
+    from nearer.search import SearchIndex
+    from nearer.text import read_sentences
+
+    if bool(ids) == (file is not None):
+        raise SettingError("give either ids (--id) or a --file of them.")
+    opened = SearchIndex.open(index)
+    removed = opened.remove(list(read_sentences(file)) if file is not None else ids or [])
+    say(f"{removed:,} {'document' if removed == 1 else 'documents'} removed")
+    _say_what_it_is(index, opened)
 
 
 @app.command("query")
@@ -164,13 +209,19 @@ def query(
             help="λ_inf of --rerank: 1 uses ranks alone, a lower value mixes in cosines.",
         ),
     ] = None,
+    all_passages: Annotated[
+        bool, typer.Option("--all-passages", help="Of an index of passages: any number of them of one document.")
+    ] = False,
+    whole: Annotated[
+        bool, typer.Option("--whole", help="Print whole texts instead of the part that fits the query best.")
+    ] = False,
     columns: options.Columns = None,
     model: MovedModel = None,
     device: options.Device = None,
     trust_remote_code: options.RemoteCode = False,
     allow_pickle: options.AllowPickle = False,
 ) -> None:
-    """Print the sentences nearest to a text: score, line and sentence. --rerank orders them as a RankEncoder does."""
+    """Print what is nearest to a text: score, id or line, and text. --rerank orders it as a RankEncoder does."""
     from nearer.search import SearchIndex
     from nearer.text import read_sentences
     from nearer.text.chunks import chunks
@@ -181,15 +232,17 @@ def query(
         index, model=model, device=device, trust_remote_code=trust_remote_code, allow_pickle=allow_pickle
     )
     if k > len(opened):
-        say(f"-k {k}: the index has {len(opened):,} sentences; all of them are shown")
+        say(f"-k {k}: the index has {len(opened):,} {_noun(opened.manifest)}; all of them are shown")
     reading = None if file is None else read_sentences(file, columns=options.column_names(columns))
     for queries in chunks(reading if reading is not None else texts or [], QUERIES_AT_ONCE):
-        found = opened.search(queries, k, exact=exact, rerank=rerank, inference_weight=inference_weight)
+        found = opened.search(
+            queries, k, exact=exact, rerank=rerank, inference_weight=inference_weight, all_passages=all_passages
+        )
         for text, hits in zip(queries, found, strict=True):
             if json_lines:
                 print(json.dumps({"query": text, "hits": [asdict(hit) for hit in hits]}, ensure_ascii=False))
             else:
-                _show_hits(text, hits, several_sources=len(opened.manifest.sources) > 1)
+                _show_hits(text, hits, opened.manifest, whole=whole)
     if reading is not None:
         show_report(reading.report)
         reading.report.check_kept(told=True)
@@ -203,17 +256,21 @@ def info(
     """Say what an index holds, which model made it and how queries are answered."""
     from nearer.search import SearchIndex
 
-    manifest = SearchIndex.open(index).manifest
+    opened = SearchIndex.open(index)
+    manifest = opened.manifest
     if json_manifest:
         print(manifest.model_dump_json(indent=2))
         return
     size = sum(path.stat().st_size for path in index.iterdir() if path.is_file())
     for name, value in [
-        ("sentences", f"{manifest.count:,}"),
+        (_noun(manifest), f"{len(opened):,}"),
+        *([("passages", _passages_note(manifest, len(opened.rows)))] if manifest.passages else []),
+        *([("removed", f"{manifest.removed.rows:,} rows, still on the disk")] if manifest.removed else []),
         ("vectors", f"{manifest.dimension} numbers each, float32"),
         ("kind", manifest.note()),
         ("model", f"{manifest.model.name} ({manifest.model.fingerprint})"),
         ("precision", manifest.model.precision),
+        ("read", f"{manifest.model.options.get('max_length')} tokens of each text"),
         *(("text", f"{source.source}: {source.rows:,} sentences") for source in manifest.sources),
         ("on disk", f"{size / 2**20:,.1f} MiB"),
         ("made with", ", ".join(f"{library} {version}" for library, version in manifest.libraries.items())),
@@ -221,20 +278,57 @@ def info(
         print(f"{name:<10} {value}")
 
 
-def _say_what_it_is(folder: Path, manifest: Manifest) -> None:
-    say(f"{folder}: {manifest.count:,} sentences; {manifest.note()}")
+def _documents(
+    file: str, columns: str | None, id_column: str | None, encoding: str, max_characters: int, drop_duplicates: bool
+) -> Reading[Document]:
+    from nearer.search import read_documents
+
+    return read_documents(
+        file,
+        id_column=id_column,
+        duplicates="drop" if drop_duplicates else "keep",
+        **options.read_options(columns, encoding, max_characters),
+    )
 
 
-def _show_hits(text: str, hits: Iterable[Hit], *, several_sources: bool) -> None:
+def _noun(manifest: Manifest) -> str:
+    return "documents" if manifest.id_bytes or manifest.passages else "sentences"
+
+
+def _passages_note(manifest: Manifest, rows: int) -> str:
+    size, overlap = manifest.passages or (0, 0)
+    return f"{rows:,}, of {size} tokens, {overlap} of them repeated"
+
+
+def _say_what_it_is(folder: Path, index: SearchIndex) -> None:
+    manifest = index.manifest
+    if replaced := manifest.sources[-1].replaced:
+        say(f"{replaced:,} {'document was' if replaced == 1 else 'documents were'} replaced by others of the same id")
+    cut = f" in {len(index.rows):,} passages" if manifest.passages else ""
+    say(f"{folder}: {len(index):,} {_noun(manifest)}{cut}; {manifest.note()}")
+
+
+def _show_hits(text: str, hits: Iterable[Hit], manifest: Manifest, *, whole: bool) -> None:
     from rich.table import Table
+
+    from nearer.search.snippets import snippet
+
+    several_sources = len(manifest.sources) > 1
 
     table = Table(title=one_line(text), title_justify="left", box=None, pad_edge=False)
     table.add_column("score", justify="right")
+    if manifest.id_bytes:
+        table.add_column("id", overflow="fold")
     table.add_column("line", justify="right")
+    if manifest.passages:
+        table.add_column("passage", justify="right")
     if several_sources:
         table.add_column("file", overflow="fold")
-    table.add_column("sentence", overflow="fold")
+    table.add_column("sentence" if _noun(manifest) == "sentences" else "text", overflow="fold")
     for hit in hits:
-        where = [str(hit.line), hit.source] if several_sources else [str(hit.line)]
-        table.add_row(f"{hit.score:.4f}", *where, one_line(hit.text))
+        where = [one_line(hit.id or "")] if manifest.id_bytes else []
+        where.append(str(hit.line))
+        where += [f"{hit.passage}/{hit.passages}"] if manifest.passages else []
+        where += [hit.source] if several_sources else []
+        table.add_row(f"{hit.score:.4f}", *where, one_line(hit.text) if whole else snippet(hit.text, text))
     show_table(table)

@@ -177,7 +177,7 @@ def _check_files(folder: Path) -> None:
     if not any(folder.glob("*.safetensors")):
         pickled = next((path.name for path in folder.glob("*.bin")), None)
         if pickled:
-            raise ModelError(f"{folder}: has {pickled} and no safetensors, {PICKLE_MEND}.")
+            raise ModelError(f"{folder}: has {pickled} and no safetensors, {PICKLE_MEND}.", argument="allow_pickle")
         if (folder / "nearer_onnx.json").exists():
             raise ModelError(f"{folder}: is an ONNX export; name the model that it was made of.")
         raise ModelError(f"{folder}: has no weights (model.safetensors).")

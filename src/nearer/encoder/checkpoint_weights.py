@@ -60,7 +60,11 @@ def remark_on_heads(folder: Path, config: Any, heads: Iterable[str]) -> str | No
     if not counts:
         return None
     listed = ", ".join(f"{name} ({count})" for name, count in sorted(counts.items()))
-    mend = f"; --pooler-as-head takes {TRAINED_HEAD} as the head" if f"{TRAINED_HEAD}.weight" in keys else ""
+    mend = (
+        f"; pooler_as_head (--pooler-as-head) takes {TRAINED_HEAD} as the head"
+        if f"{TRAINED_HEAD}.weight" in keys
+        else ""
+    )
     return f"{folder}: weights beside the encoder are left out: {listed}{mend}."
 
 

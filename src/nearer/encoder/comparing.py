@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nearer.errors import SettingError
+from nearer.errors import InputError, SettingError
 
 Vectors = NDArray[np.float32]
 
@@ -44,16 +44,19 @@ class Comparing(ABC):
 
     def similarity(self, first: str | Sequence[str], second: str | Sequence[str]) -> float | Vectors:
         """One number for two sentences, else a matrix (first, second)."""
-        firsts = [first] if isinstance(first, str) else list(first)
-        seconds = [second] if isinstance(second, str) else list(second)
+        firsts = [first] if isinstance(first, str) else listed(first, "first")
+        seconds = [second] if isinstance(second, str) else listed(second, "second")
         vectors = self.encode([*firsts, *seconds])
         scores = self.score_matrix(vectors[: len(firsts)], vectors[len(firsts) :])
         return float(scores[0, 0]) if isinstance(first, str) and isinstance(second, str) else scores
 
-    def rank(self, query: str, candidates: Sequence[str], *, top: int | None = None) -> list[Ranked]:
+    def rank(self, query: str, candidates: Iterable[str], *, top: int | None = None) -> list[Ranked]:
         """The candidates by falling similarity to the query; equal ones keep their order."""
         if top is not None and top < 1:
             raise SettingError(f"top: {top} is below 1.")
+        if not isinstance(query, str):
+            raise InputError(f"query: is {_a(query)}, one string is needed; ask for several one by one.")
+        candidates = listed(candidates, "candidates")
         if not candidates:
             return []
         # equal candidates share one score: equal rows of a matrix product can differ in the last bit
@@ -75,6 +78,21 @@ class ByCosine(Comparing):
     def score_matrix(self, first: Vectors, second: Vectors) -> Vectors:
         cosines: Vectors = unit_rows(first) @ unit_rows(second).T
         return cosines
+
+
+def listed(sentences: Any, argument: str) -> list[str]:
+    """Sentences that were given as a list or another iterable; what only looks like one is an error."""
+    if isinstance(sentences, str):
+        raise InputError(f"{argument}: is one string; give a list of sentences, as [{sentences[:20]!r}].")
+    if hasattr(sentences, "column_names") or (hasattr(sentences, "columns") and hasattr(sentences, "to_dict")):
+        raise InputError(f"{argument}: is {_a(sentences)} of columns; give one of them, as {argument}['text'].")
+    if isinstance(sentences, (bytes, Mapping)) or not isinstance(sentences, Iterable):
+        raise InputError(f"{argument}: is {_a(sentences)}; give a list of sentences.")
+    return list(sentences)
+
+
+def _a(value: object) -> str:
+    return f"a {type(value).__name__}"
 
 
 def unit_rows(vectors: NDArray[Any]) -> NDArray[Any]:

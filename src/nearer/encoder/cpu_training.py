@@ -108,7 +108,7 @@ class AttentionUnderDropout(torch.autograd.Function):
         return _product(weights * kept, value)
 
     @staticmethod
-    def backward(context: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(context: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         query, key, value, weights, kept = context.saved_tensors
         gradient = gradient.contiguous()
         of_value = _product(_transposed(weights * kept), gradient)

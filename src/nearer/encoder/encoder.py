@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,8 @@ from torch import Tensor, nn
 
 from nearer.encoder.backbone import trailing_padding
 from nearer.encoder.batching import Tokenised
-from nearer.encoder.comparing import ByCosine, Vectors
+from nearer.encoder.comparing import ByCosine, Vectors, listed
+from nearer.encoder.cutting import CutCounter, CutTexts
 from nearer.encoder.encoding import BulkEncoding, at_inference, check_sentences, padding_matters
 from nearer.encoder.folder import PADDING_TOKENS, load_parts, save_parts
 from nearer.encoder.pooling import needs_hidden_states, pool
@@ -59,6 +61,7 @@ class Encoder(ByCosine, nn.Module):
         self.provenance = dict(provenance or {})
         self.name = name
         self.source = source
+        self.cut_counter = CutCounter()
         self._lowered = LoweredBackbones()
 
     @classmethod
@@ -156,7 +159,8 @@ class Encoder(ByCosine, nn.Module):
         """
         one = isinstance(sentences, str)
         bulk = self._bulk(normalize, precision, prompt_name, batch_tokens, batch_size)
-        vectors = bulk.encode([sentences] if isinstance(sentences, str) else list(sentences), progress=progress)
+        texts = [sentences] if isinstance(sentences, str) else listed(sentences, "sentences")
+        vectors = bulk.encode(texts, progress=progress)
         return vectors[0] if one else vectors
 
     def tokenised(self, sentences: Sequence[str], *, prompt_name: str | None = None) -> Tokenised:
@@ -209,10 +213,31 @@ class Encoder(ByCosine, nn.Module):
         self._lowered.clear()
         self.cpu()
 
+    def with_max_length(self, max_length: int) -> Encoder:
+        """An encoder that reads so many tokens and shares all else with this one."""
+        projections: Any = self.projections
+        other = Encoder(
+            self.backbone,
+            self.tokenizer,
+            replace(self.settings, max_length=max_length),
+            head=self.head,
+            projections=projections,
+            provenance=self.provenance,
+            name=self.name,
+            source=self.source,
+        )
+        other.precision = self.precision
+        return other.eval()
+
     def with_backbone(self, backbone: nn.Module) -> Encoder:
         """An encoder that shares all with this one except the backbone."""
         projections: Any = self.projections
         return Encoder(backbone, self.tokenizer, self.settings, head=self.head, projections=projections).eval()
+
+    @property
+    def cut_texts(self) -> CutTexts:
+        """How many texts it encoded so far, and of how many it left out the end."""
+        return self.cut_counter.found(self.settings.max_length)
 
     @property
     def keeps_head(self) -> bool:

@@ -136,7 +136,9 @@ def check_output(out: str | Path, *, overwrite: bool) -> Path:
         raise InputError(f"{out}: the folder {path.parent} does not exist.")
     for taken in (path, path.with_suffix(".json"), path.with_suffix(".lines.npy")):
         if taken.exists() and not overwrite:
-            raise InputError(f"{taken}: is there already; choose another name or ask for overwriting (--force).")
+            raise InputError(
+                f"{taken}: is there already; choose another name, or ask for overwriting.", argument="overwrite"
+            )
     return path
 
 

@@ -65,14 +65,18 @@ def load_parts(
         layout = read_layout(folder, route)
         if route is None and layout.route is not None:
             others = ", ".join(name for name in layout.routes if name != layout.route)
-            tell(f"{folder}: has a Router; its route {layout.route!r} is used (the others, by --route: {others}).")
+            tell(
+                f"{folder}: has a Router; its route {layout.route!r} is used (the others by route: {others}).",
+                argument="route",
+            )
     elif route is not None:
         raise SettingError(f"route: {folder} has no Router, and so no route {route!r}.")
     elif pooling is None:
         check_model_folder(folder)
         raise PoolingError(
             f"{folder}: a plain checkpoint, which does not say how its vectors are pooled; "
-            "name the pooling (--pooling cls, cls_before_head, mean, first_last_mean …)."
+            "name the pooling: cls, cls_before_head, mean, first_last_mean …",
+            argument="pooling",
         )
     else:
         layout = Layout(transformer=folder)

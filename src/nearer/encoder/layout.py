@@ -121,7 +121,7 @@ def _read_route(layout: Layout, folder: Path, route: str | None) -> list[Module]
         raise ModelError(f"{path}: is not the description of a Router ({first_line(error)}).") from None
     known = ", ".join(structure)
     if layout.route is None:
-        raise ModelError(f"{folder}: its Router has no default route; name one (route, --route): {known}.")
+        raise ModelError(f"{folder}: its Router has no default route; name a route: {known}.", argument="route")
     raise SettingError(f"route: {layout.route!r} is none of {folder}'s: {known}.")
 
 

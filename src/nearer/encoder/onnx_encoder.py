@@ -18,7 +18,8 @@ import torch
 from numpy.typing import NDArray
 
 from nearer.encoder.batching import Tokenised, check_batches, cut, longest_first
-from nearer.encoder.comparing import ByCosine, Vectors, unit_rows
+from nearer.encoder.comparing import ByCosine, Vectors, listed, unit_rows
+from nearer.encoder.cutting import OF_THIS_PROCESS, CutCounter, CutTexts, count_cut
 from nearer.encoder.encoding import TOKENS_ON_CPU, check_sentences, once_each
 from nearer.encoder.layout import read_json
 from nearer.encoder.settings import EncoderSettings
@@ -61,6 +62,7 @@ class OnnxEncoder(ByCosine):
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise ModelError(f"{place / FACTS_FILE}: cannot be used ({first_line(error)}); export it anew.") from None
         self.name = str(folder)
+        self.cut_counter = CutCounter()
         self.tokenizer = load_tokenizer(place)
         if not (place / GRAPH_FILE).exists():
             raise ModelError(f"{place / GRAPH_FILE}: is missing; export it anew, or name a whole copy of the folder.")
@@ -94,9 +96,9 @@ class OnnxEncoder(ByCosine):
         if normalize is False and self.settings.normalize:
             raise SettingError(f"normalize: the graph of {self.name} gives vectors of length 1 only.")
         check_batches(batch_tokens, batch_size)
-        listed = list(sentences)
-        check_sentences(listed)
-        unique, inverse = once_each(listed)
+        texts = listed(sentences, "sentences")
+        check_sentences(texts)
+        unique, inverse = once_each(texts)
         tokens = self._tokens(unique, prompt_name)
         order = longest_first(tokens.lengths)
         vectors = np.empty((len(unique), self.dimension), dtype=np.float32)
@@ -125,7 +127,15 @@ class OnnxEncoder(ByCosine):
         normalise = normalisation(self.settings.text_normalisation)
         texts = [prompt + normalise(sentence) for sentence in sentences]
         left_out = self.prompt_tokens.get(prompt_name or self.settings.default_prompt or "", 0)
-        return Tokenised.of(tokenise(self.tokenizer, texts, self.settings.max_length), left_out)
+        longest = self.settings.max_length
+        tokens = tokenise(self.tokenizer, texts, longest)
+        count_cut(self.tokenizer, texts, tokens, longest, self.cut_counter, OF_THIS_PROCESS)
+        return Tokenised.of(tokens, left_out)
+
+    @property
+    def cut_texts(self) -> CutTexts:
+        """How many texts it encoded so far, and of how many it left out the end."""
+        return self.cut_counter.found(self.settings.max_length)
 
     def _run(self, tokens: Tokenised, places: NDArray[np.int64]) -> Vectors:
         lengths, starts = tokens.lengths[places], tokens.starts[places]

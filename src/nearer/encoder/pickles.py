@@ -25,8 +25,8 @@ from nearer.text.cache import cache_folder
 from nearer.whole_folder import whole_folder
 
 PICKLE_MEND = (
-    "its weights are pickled: --allow-pickle (allow_pickle=True) reads them without running what is in them, "
-    "`nearer convert` makes safetensors of them once and for all"
+    "its weights are pickled: `nearer convert` makes safetensors of them once and for all, allow_pickle reads them "
+    "without running what is in them"
 )
 PICKLES = "pytorch_model*.bin"
 INDEX = "pytorch_model.bin.index.json"

@@ -1,4 +1,7 @@
-"""From a model's name to a folder: a folder, a bundled model, the user's models folder, or the Hugging Face hub."""
+"""From a model's name to a folder: a folder, a bundled model, the user's models folder, or the Hugging Face hub.
+
+The folder of a run stands for the model in it, for every command and every call that takes a model.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from nearer.errors import ModelError, first_line
 BUNDLED = Path(__file__).parent.parent / "bundled"
 BUNDLED_MODELS = ("wiki-mini",)
 MODELS_VARIABLE = "NEARER_MODELS"
+RUN_FILE, RUN_MODEL = "config.yaml", "model"  # what makes a folder that of a run, and where its model is
 # No weights of other frameworks, and nothing pickled unless there is nothing else and the user asks for it.
 FETCHED = ["*.json", "*.txt", "*.model", "*.spm", "*.jinja", "*.safetensors", "*.npy"]
 IGNORED = ["onnx/*", "openvino/*", "*.bin", "*.h5", "*.msgpack", "*.ot"]
@@ -50,7 +54,7 @@ def _found(name: str | Path, revision: str | None, remote_code: bool) -> tuple[P
     """The folder, and its name on the hub if it comes from there."""
     path = Path(name).expanduser()
     if path.is_dir():
-        return path, None
+        return _model_within(path, name), None
     if path.is_file():
         raise ModelError(f"{name}: is a file, a model is a folder (or a name on the Hugging Face hub).")
     name = str(name)
@@ -58,10 +62,27 @@ def _found(name: str | Path, revision: str | None, remote_code: bool) -> tuple[P
         return BUNDLED / name, None
     for root in filter(None, os.environ.get(MODELS_VARIABLE, "").split(os.pathsep)):
         if (Path(root).expanduser() / name).is_dir():
-            return Path(root).expanduser() / name, None
+            return _model_within(Path(root).expanduser() / name, name), None
     if name.startswith((".", "/", "~")) or name.count("/") > 1 or not name:
         raise ModelError(f"{name}: no such folder.")
     return _fetched(name, revision, remote_code)
+
+
+def _model_within(folder: Path, name: str | Path) -> Path:
+    """The model of a run; any other folder as it is."""
+    if any((folder / file).exists() for file in ("config.json", "modules.json")):
+        return folder
+    if (folder / RUN_FILE).is_file():
+        if (folder / RUN_MODEL).is_dir():
+            return folder / RUN_MODEL
+        raise ModelError(
+            f"{name}: is a run that is not finished, it has no {RUN_MODEL}/ yet; go on with: "
+            f"nearer train --resume {name}"
+        )
+    runs = sorted(file.parent for file in (*folder.glob(f"*/{RUN_FILE}"), *folder.glob(f"*/*/{RUN_FILE}")))
+    if runs:
+        raise ModelError(f"{name}: holds {len(runs)} runs; name one of them, such as {runs[0]}.")
+    return folder
 
 
 def _fetched(name: str, revision: str | None, remote_code: bool) -> tuple[Path, str]:
@@ -104,7 +125,7 @@ def _fetch_pickles(repository: str, revision: str | None, folder: Path, allowed:
         return
     pickled = [file for file in files if any(fnmatch(file, pattern) for pattern in patterns)]
     if pickled:
-        raise ModelError(f"{repository}: {pickled[0]} is all the hub has, {PICKLE_MEND}.")
+        raise ModelError(f"{repository}: {pickled[0]} is all the hub has, {PICKLE_MEND}.", argument="allow_pickle")
 
 
 def _without_weights(folder: Path) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,13 +13,13 @@ from nearer.evaluation.pair_task import PairTask, check_figure
 from nearer.evaluation.reranking import READINGS, RerankingTask
 from nearer.evaluation.results import Results
 from nearer.evaluation.task import Scorer, SentenceVectors, Task
-from nearer.evaluation.tasks import load_tasks
+from nearer.evaluation.tasks import given_tasks, load_tasks
 from nearer.versions import library_versions
 
 
 def evaluate(
     encoder: Scorer,
-    tasks: str | Task | Sequence[str | Task] = ("sts",),
+    tasks: str | Path | Task | Iterable[Any] | Mapping[str, Any] = ("sts",),
     *,
     data: str | Path | None = None,
     aggregation: str | None = None,
@@ -29,16 +29,18 @@ def evaluate(
     batch_size: int | None = None,
     progress: bool = False,
 ) -> Results:
-    """Score an encoder on tasks: names that `load_tasks` knows, or tasks as they are.
+    """Score an encoder on tasks: names that `load_tasks` knows, tasks as they are, or scored pairs in memory.
 
+    Such pairs are a list of (sentence, sentence, score), a data frame or a data set: by themselves, in a list of tasks,
+    or by name, as {"mine": pairs}. Columns of other names: `file_task(pairs, columns=…)` makes a task of them.
     aggregation, correlation: of tasks made of pairs; reading: of reranking tasks, MTEB's v1 or v2. None leaves each as
     it is, which by name is `all`, `spearman` and `mteb-v1`. strict: see `load_tasks`.
     """
     check_figure("spearman" if correlation is None else correlation, "all" if aggregation is None else aggregation)
     if reading not in (None, *READINGS):
         raise SettingError(f"reading: {reading!r} is not one of {', '.join(READINGS)}.")
-    named = [tasks] if isinstance(tasks, str) or not isinstance(tasks, Iterable) else list(tasks)
-    loaded = [_as_asked(task, aggregation, correlation, reading) for task in load_tasks(named, data, strict=strict)]
+    given = given_tasks(tasks)
+    loaded = [_as_asked(task, aggregation, correlation, reading) for task in load_tasks(given, data, strict=strict)]
     started = time.perf_counter()
     vectors = encode_once(encoder, loaded, batch_size=batch_size, progress=progress)
     return score_tasks(encoder, loaded, vectors, started)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
@@ -17,6 +17,7 @@ from nearer.evaluation.sts_sets import YEARS
 from nearer.evaluation.task import Scorer, SentenceVectors, TaskScore
 from nearer.text import read_pairs
 from nearer.text.faults import ReadReport
+from nearer.text.in_memory import Source
 from nearer.text.records import Pair
 
 CORRELATIONS = {"spearman": spearman, "pearson": pearson}
@@ -90,19 +91,27 @@ class PairTask:
         return digest.hexdigest()[:16]
 
 
-def file_task(path: str | Path, *, columns: tuple[str, ...] | None = None, name: str | None = None) -> PairTask:
-    """Any file with two sentences and a score is a task; lines that cannot be used are in its report."""
-    reading = read_pairs(path, columns=columns)
+def file_task(
+    source: Source, *, columns: Sequence[str] | None = None, name: str | None = None, argument: str = "source"
+) -> PairTask:
+    """Any file with two sentences and a score is a task, and so are such records in memory (a list, a data frame …).
+
+    What cannot be used is in its report. argument: what messages call records in memory.
+    """
+    reading = read_pairs(source, columns=columns, argument=argument)
     pairs = list(reading)
+    where = reading.source
     unscored = sum(pair.score is None for pair in pairs)
     if unscored:
         raise InputError(
-            f"{path}: {unscored:,} of {len(pairs):,} pairs have no score; a task needs a third column with one."
+            f"{where}: {unscored:,} of {len(pairs):,} pairs have no score; a task needs a third column with one."
         )
     if len(pairs) < 2:
-        raise InputError(f"{path}: {len(pairs)} usable pairs found, a correlation needs at least 2.\n{reading.report}")
-    name = name or Path(path).name.lstrip(".").split(".")[0]
-    return PairTask(name, "file", "file", {name: pairs}, reading.report)
+        raise InputError(f"{where}: {len(pairs)} usable pairs found, a correlation needs at least 2.\n{reading.report}")
+    if name is None:
+        name = Path(where).name.lstrip(".").split(".")[0] if reading.in_memory is None else "pairs"
+    layout = "file" if reading.in_memory is None else "in memory"
+    return PairTask(name, layout, layout, {name: pairs}, reading.report)
 
 
 def check_figure(correlation: str, aggregation: str) -> None:

@@ -142,7 +142,9 @@ def _path(known: KnownSet, data: str | Path | None) -> Path | None:
 
 def _missing(spec: str, known: KnownSet, data: str | Path | None) -> SettingError | InputError:
     if data is None:
-        return SettingError(f"tasks: {spec!r} needs the folder that holds {known.file} (--data DIR).")
+        return SettingError(
+            f"tasks: {spec!r} needs the folder that holds {known.file}; name it by data.", argument="data"
+        )
     return InputError(
         f"{Path(data) / known.file}: is missing, also in {', '.join(FOLDERS[1:])} below; "
         "it is part of Microsoft's WikiQA corpus."
@@ -156,7 +158,8 @@ def _hub_queries(known: KnownSet, strict: bool) -> list[RerankingQuery]:
     except InputError as error:
         raise InputError(
             f"{known.name} cannot be fetched: {error} Without a network, put it as {known.file} "
-            "(query, positive, negative a line) into the data folder (--data DIR)."
+            "(query, positive, negative a line) into the data folder.",
+            argument="data",
         ) from None
 
 

@@ -14,8 +14,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qsl
 
 from nearer.encoder.sources import BUNDLED
@@ -28,6 +29,7 @@ from nearer.evaluation.sts_data import load_sts
 from nearer.evaluation.sts_sets import EVERYDAY, SEVEN, TASKS
 from nearer.evaluation.task import Task
 from nearer.evaluation.transfer_data import TRANSFER, TRANSFER_DEV, load_labelled, load_transfer
+from nearer.text.in_memory import is_table
 
 RANKING_OF, RERANK, RETRIEVAL = "ranking:", "rerank:", "retrieval:"
 LABELLED = {"transfer:": "test", "transfer-fast:": "fast"}  # form: setting
@@ -66,6 +68,32 @@ def load_tasks(tasks: Sequence[str | Task], data: str | Path | None, *, strict: 
     if not single:
         raise SettingError(f"tasks: none named; sts, {EVERYDAY} or a file of scored pairs.")
     return [_load(task, data, strict) if isinstance(task, str) else task for task in single.values()]
+
+
+def given_tasks(tasks: Any) -> list[str | Task]:
+    """What was given as tasks in Python, one by one; scored pairs in memory are made tasks."""
+    if isinstance(tasks, Mapping) and not any(hasattr(part, "column_names") for part in tasks.values()):
+        return [_given(part, f"tasks[{name!r}]", name) for name, part in tasks.items()]
+    if isinstance(tasks, (str, Path, Mapping)) or is_table(tasks) or not isinstance(tasks, Iterable):
+        return [_given(tasks, "tasks")]
+    several = list(tasks)
+    if several and all(_is_record(item) for item in several):
+        return [_given(several, "tasks")]
+    return [_given(item, f"tasks[{place}]") for place, item in enumerate(several)]
+
+
+def _given(task: Any, argument: str, name: str | None = None) -> str | Task:
+    if isinstance(task, (str, Path)):
+        return str(task) if name is None else file_task(task, name=name)
+    if hasattr(task, "sentences") and hasattr(task, "score"):
+        given: Task = task
+        return given
+    return file_task(task, name=name, argument=argument)
+
+
+def _is_record(item: Any) -> bool:
+    """A pair with its score, not a list of such."""
+    return isinstance(item, Mapping) or (isinstance(item, (list, tuple)) and bool(item) and isinstance(item[0], str))
 
 
 def expand(name: str) -> tuple[str, ...]:
@@ -151,7 +179,7 @@ def _load_pairs(name: str, data: str | Path | None) -> PairTask:
 
 def _folder(name: str, holds: str, data: str | Path | None) -> str | Path:
     if data is None:
-        raise SettingError(f"tasks: {name!r} needs the folder of {holds} (--data DIR).")
+        raise SettingError(f"tasks: {name!r} needs the folder of {holds}; name it by data.", argument="data")
     beside_others = Path(data) / "senteval"  # a folder of all data has SentEval's below, beside the reranking sets
     return beside_others if beside_others.is_dir() else data
 

@@ -6,12 +6,14 @@ looks before the manifest says so. Both note after each window how far they are,
 
 from __future__ import annotations
 
+import copy
 import shutil
 from collections import deque
 from collections.abc import Iterator
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,6 +23,7 @@ from nearer.encoder.precision import check_precision
 from nearer.errors import InputError
 from nearer.progress import progress_bar
 from nearer.search.choosing import Wanted, choose_effort, choose_groups, choose_kind, trained_on_too_few
+from nearer.search.documents import Passages, cut_into_passages, documents_of
 from nearer.search.exact import Vectors, faiss
 from nearer.search.manifest import (
     FORMAT,
@@ -33,7 +36,8 @@ from nearer.search.manifest import (
 )
 from nearer.search.pending import PENDING, Pending, begun, told_how_to_go_on, written_by_us_alone
 from nearer.search.places import MANIFEST, partial_folder, put_in_place
-from nearer.search.rows import Extent, RowWriter, open_vectors
+from nearer.search.removal import forget_older, open_removed, replaced_rows, write_removed
+from nearer.search.rows import Extent, NewRows, RowWriter, add_missing_files, open_vectors
 from nearer.search.structure import Structure
 from nearer.text.chunks import chunks
 from nearer.text.reading import Reading
@@ -46,20 +50,21 @@ WINDOW_ON_CPU = 2048
 def build_index(
     encoder: Encoder,
     facts: ModelFacts,
-    reading: Reading[str],
+    reading: Reading[Any],
     fingerprint: str | None,
     out: Path,
     wanted: Wanted,
     *,
+    passages: Passages | None = None,
     progress: bool = False,
     overwrite: bool = False,
 ) -> None:
-    """fingerprint: of the text, see `source_fingerprint`."""
+    """fingerprint: of the text, see `source_fingerprint`. passages: how texts are cut, None for not at all."""
     folder = partial_folder(out)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with written_by_us_alone(folder), told_how_to_go_on(folder):
-            new = Pending.new(reading.source, fingerprint, facts, Extent(), 1)
+            new = Pending.new(reading.source, fingerprint, facts, Extent(), 1, passages)
             pending = begun(folder, new, encoder.dimension, fresh=overwrite)
             try:
                 extent = _append_sentences(folder, encoder, facts, reading, pending, progress)
@@ -78,19 +83,23 @@ def add_to_index(
     encoder: Encoder,
     folder: Path,
     manifest: Manifest,
-    reading: Reading[str],
+    reading: Reading[Any],
     fingerprint: str | None,
     *,
     progress: bool,
     fresh: bool,
 ) -> None:
     """fresh: what is left of another addition that was interrupted may go."""
-    base = Extent(manifest.count, manifest.text_bytes)
+    base = Extent(manifest.count, manifest.text_bytes, manifest.id_bytes, manifest.documents)
     wanted = Wanted(manifest.asked_kind, manifest.asked_recall, manifest.seed)
     try:
         with told_how_to_go_on(folder):
-            new = Pending.new(reading.source, fingerprint, manifest.model, base, manifest.generation + 1)
+            new = Pending.new(
+                reading.source, fingerprint, manifest.model, base, manifest.generation + 1, manifest.passages
+            )
             pending = begun(folder, new, encoder.dimension, fresh=fresh)
+            if manifest.format == 1 and pending.rows == base.rows:
+                add_missing_files(folder, base.rows)
             extent = _append_sentences(folder, encoder, manifest.model, reading, pending, progress)
             _complete(folder, encoder.dimension, manifest.model, reading, pending, extent, wanted, manifest, progress)
             (folder / PENDING).unlink(missing_ok=True)
@@ -99,26 +108,35 @@ def add_to_index(
 
 
 def _append_sentences(
-    folder: Path, encoder: Encoder, facts: ModelFacts, reading: Reading[str], pending: Pending, progress: bool
+    folder: Path, encoder: Encoder, facts: ModelFacts, reading: Reading[Any], pending: Pending, progress: bool
 ) -> Extent:
     check_precision(facts.precision, encoder.device)
     bulk = BulkEncoding(
         encoder, normalize=True, precision=facts.precision, prompt=encoder.settings.prompt(facts.prompt)
     )
     window = WINDOW_ON_GPU if encoder.device.type == "cuda" else WINDOW_ON_CPU
-    under_way: deque[list[tuple[int, str]]] = deque()
+    passages = None if pending.passages is None else Passages(*pending.passages)
+    tokenizer = copy.deepcopy(encoder.tokenizer)  # the encoder's is in use in another thread
+    under_way: deque[list[_Row]] = deque()
 
     def windows() -> Iterator[list[str]]:
-        records = reading.located()
-        done = pending.rows - pending.base_rows
+        records = documents_of(reading)
+        done = pending.documents - pending.base_documents
         if sum(1 for _ in islice(records, done)) < done:
             raise _changed(folder, reading)
-        for located in chunks(records, window):
-            under_way.append(located)
-            yield [sentence for _, sentence in located]
+        for located in chunks(enumerate(records, pending.documents), window):
+            rows = [
+                _Row(line, number, document.id or "", text)
+                for number, (line, document) in located
+                for text in (
+                    [document.text] if passages is None else cut_into_passages(tokenizer, document.text, passages)
+                )
+            ]
+            under_way.append(rows)
+            yield [row.text for row in rows]
 
     with (
-        RowWriter(folder, encoder.dimension, Extent(pending.rows, pending.text_bytes)) as writer,
+        RowWriter(folder, encoder.dimension, pending.extent) as writer,
         progress_bar("encoding", None, "sentences", shown=progress) as advance,
         at_inference(encoder),
         closing(bulk.windows(windows(), advance)) as coming,
@@ -126,10 +144,12 @@ def _append_sentences(
         for vectors in coming:
             if not np.isfinite(vectors).all():
                 raise InputError(f"{facts.name}: gives vectors that are not finite numbers; they cannot be found.")
-            located = under_way.popleft()
-            lines = np.array([line for line, _ in located], dtype=np.int64)
-            rows, text_bytes = writer.append([sentence for _, sentence in located], lines, vectors)
-            pending = pending.model_copy(update={"rows": rows, "text_bytes": text_bytes})
+            rows = under_way.popleft()
+            lines = np.array([row.line for row in rows], dtype=np.int64)
+            documents = np.array([row.document for row in rows], dtype=np.int64)
+            ids, texts = [row.id for row in rows], [row.text for row in rows]
+            reached = writer.append(NewRows(texts, ids, lines, documents, vectors))
+            pending = pending.model_copy(update=reached._asdict())
             write_json(folder / PENDING, pending.model_dump())
         extent = writer.extent
     reading.report.check_kept()
@@ -142,7 +162,7 @@ def _complete(
     folder: Path,
     dimension: int,
     facts: ModelFacts,
-    reading: Reading[str],
+    reading: Reading[Any],
     pending: Pending,
     extent: Extent,
     wanted: Wanted,
@@ -158,12 +178,16 @@ def _complete(
     if wanted.kind == "auto" and kind == "hnsw" and structure is not None and structure.recall < wanted.recall:
         kind = "ivf"  # a graph can have parts that no way leads to (as of many equal sentences), lists cannot
         structure = _structure(folder, kind, vectors, wanted, before, pending.generation, progress)
+    removed = np.empty(0, dtype=np.int64) if before is None else open_removed(folder, before)
+    rows, replaced = replaced_rows(folder, extent, pending.base_rows, removed)
+    removal = write_removed(folder, pending.generation, np.concatenate([removed, rows]))
     source = SourceFacts(
         source=reading.source,
         first_row=pending.base_rows,
         rows=extent.rows - pending.base_rows,
         fingerprint=pending.source_fingerprint,
         reading=reading.report.to_dict(),
+        replaced=replaced,
     )
     manifest = Manifest(
         format=FORMAT,
@@ -179,12 +203,24 @@ def _complete(
         sources=(*(before.sources if before else ()), source),
         structure=structure,
         libraries={**library_versions(), "faiss": str(faiss().__version__)},
+        id_bytes=extent.id_bytes,
+        documents=extent.documents,
+        passages=pending.passages,
+        removed=removal,
     )
     write_json(folder / MANIFEST, manifest.model_dump())
     # from here on it counts; what is left over does no harm if this is not reached
     for left_over in folder.glob("*.faiss"):
         if structure is None or left_over.name != structure.file:
             left_over.unlink()
+    forget_older(folder, removal)
+
+
+class _Row(NamedTuple):
+    line: int
+    document: int
+    id: str
+    text: str
 
 
 def _structure(
@@ -223,6 +259,6 @@ def _structure(
     )
 
 
-def _changed(folder: Path, reading: Reading[str]) -> InputError:
+def _changed(folder: Path, reading: Reading[Any]) -> InputError:
     (folder / PENDING).unlink(missing_ok=True)  # of a text that nobody has any more
     return InputError(f"{reading.source}: changed while it was read; run it again.")

@@ -23,7 +23,9 @@ from nearer.search.opened import Hit, Opened, open_files
 from nearer.search.reranking import Reranking
 
 if TYPE_CHECKING:
+    from nearer.search.documents import Passages
     from nearer.search.model import AnyModel
+    from nearer.text.in_memory import Source
     from nearer.text.reading import Reading
 
 QUERIES_AT_ONCE = 256
@@ -62,7 +64,7 @@ class SearchIndex:
     def build(
         cls,
         model: str | Path | AnyModel,
-        source: str | Path | Reading[str],
+        source: Source | Reading[Any],
         out: str | Path,
         *,
         kind: AskedKind = "auto",
@@ -70,47 +72,78 @@ class SearchIndex:
         precision: str | None = None,
         prompt: str | None = None,
         query_prompt: str | None = None,
+        columns: Sequence[str] | None = None,
+        id_column: str | None = None,
+        passages: int | None = None,
+        overlap: int | None = None,
+        max_length: int | None = None,
         seed: int = 0,
         device: Any = None,
         progress: bool = False,
         overwrite: bool = False,
         **options: Any,
     ) -> SearchIndex:
-        """Encode a file's sentences and save them as an index; an interrupted build goes on when called again.
+        """Encode sentences or documents and save them as an index; an interrupted build goes on when called again.
 
+        source: a file, a list or another iterable, a data frame, a data set, or a `Reading` of any of them. columns,
+        id_column: see `read_documents`. passages: cut texts into pieces of so many tokens, of which `overlap` (an
+        eighth, unless given) are those of the piece before. max_length: tokens of a text that are read; None takes
+        the 95th percentile of the text's lengths where that is more than the model's own, up to what the model takes.
         kind: exact, ivf, hnsw, or auto, by size. recall: of the ten nearest, for approximate kinds; their effort is
         chosen by it. prompt, query_prompt: names of the model's prompts, for sentences and for queries. seed: of the
         clustering and of the samples. options: of loading the model, where a name is given (pooling …).
         """
+        from nearer.encoder import Encoder
         from nearer.search.building import build_index
         from nearer.search.choosing import Wanted
         from nearer.search.pending import source_fingerprint
         from nearer.search.places import check_output
+        from nearer.search.text_length import chosen_length, special_tokens
         from nearer.teachers import load_model
 
         wanted = Wanted(kind, recall, seed)
         wanted.check()
+        pieces = _passages(passages, overlap)
         path = Path(out)
         faiss()  # whatever is missing or wrong should not cost the loading of a model
         check_output(path, overwrite=overwrite)
-        reading = _reading(source)
+        reading = _reading(source, columns, id_column)
         fingerprint = source_fingerprint(reading)
-        loaded = load_model(model, device=device, **options) if isinstance(model, (str, Path)) else model
+        loaded = model
+        if isinstance(loaded, (str, Path)):
+            loaded = load_model(loaded, device=device, max_length=max_length, **options)
+            if max_length is None and isinstance(loaded, Encoder):  # a RankEncoder's corpus is of one length
+                length = chosen_length(loaded, reading, pieces, prompt)
+                loaded = loaded if length == loaded.settings.max_length else loaded.with_max_length(length)
+        elif max_length is not None:
+            raise SettingError("max_length: is for models that are given by name; this one is loaded, and has its own.")
+        encoder = encoder_of(loaded)
+        if pieces is not None:
+            pieces.check(encoder.settings.max_length - special_tokens(encoder))
         facts = describe_model(loaded, options, precision=precision, prompt=prompt, query_prompt=query_prompt)
         build_index(
-            encoder_of(loaded), facts, reading, fingerprint, path, wanted, progress=progress, overwrite=overwrite
+            encoder, facts, reading, fingerprint, path, wanted, passages=pieces, progress=progress, overwrite=overwrite
         )
         return cls.open(path, model=loaded)
 
-    def add(self, source: str | Path | Reading[str], *, progress: bool = False, force: bool = False) -> None:
-        """Add a file's sentences behind those that are there. Until it is done, everybody sees the index as it was.
+    def add(
+        self,
+        source: Source | Reading[Any],
+        *,
+        columns: Sequence[str] | None = None,
+        id_column: str | None = None,
+        progress: bool = False,
+        force: bool = False,
+    ) -> None:
+        """Add sentences or documents behind those that are there, cut into passages as those are.
 
+        A document replaces the one that has its id. Until it is done, everybody sees the index as it was.
         Interrupted, it goes on when called again with the same; force: begin anew where something else was begun.
         """
         from nearer.search.building import add_to_index
         from nearer.search.pending import source_fingerprint, written_by_us_alone
 
-        reading = _reading(source)
+        reading = _reading(source, columns, id_column)
         fingerprint = source_fingerprint(reading)
         with written_by_us_alone(self.folder):
             now = read_manifest(self.folder)  # another process may have added since this one was opened
@@ -118,6 +151,21 @@ class SearchIndex:
                 raise InputError(f"{self.folder}: was built anew by another model since it was opened; open it again.")
             add_to_index(self.model.encoder, self.folder, now, reading, fingerprint, progress=progress, fresh=force)
             self._opened = open_files(self.folder)
+
+    def remove(self, ids: Sequence[str]) -> int:
+        """Remove documents by their ids and return how many; one that is not there is an error, which removes nothing.
+
+        Their rows stay in the files, and are found no more; building anew frees their place.
+        """
+        from nearer.encoder.comparing import listed
+        from nearer.search.pending import written_by_us_alone
+        from nearer.search.removal import remove_ids
+
+        wanted = listed(ids, "ids")
+        with written_by_us_alone(self.folder):
+            removed = remove_ids(self.folder, read_manifest(self.folder), [str(id) for id in wanted])
+            self._opened = open_files(self.folder)
+        return removed
 
     @overload
     def search(
@@ -128,6 +176,7 @@ class SearchIndex:
         exact: bool = ...,
         rerank: int = ...,
         inference_weight: float | None = ...,
+        all_passages: bool = ...,
     ) -> list[Hit]: ...
     @overload
     def search(
@@ -138,6 +187,7 @@ class SearchIndex:
         exact: bool = ...,
         rerank: int = ...,
         inference_weight: float | None = ...,
+        all_passages: bool = ...,
     ) -> list[list[Hit]]: ...
 
     def search(
@@ -148,12 +198,14 @@ class SearchIndex:
         exact: bool = False,
         rerank: int = 0,
         inference_weight: float | None = None,
+        all_passages: bool = False,
     ) -> list[Hit] | list[list[Hit]]:
         """The k nearest sentences: of one text a list, of several texts or of vectors (queries, dimension) a list each.
 
         Of an index with fewer sentences all are returned. exact: look at all vectors whatever the kind. rerank: take
         so many by cosine and order them by how alike they rank a corpus (RankEncoder, Eq. 7); inference_weight: λ_inf,
-        by default that of the model, and 1 where the model is no RankEncoder.
+        by default that of the model, and 1 where the model is no RankEncoder. all_passages: of an index of passages,
+        any number of them of one document; else the nearest alone.
         """
         if k < 1:
             raise SettingError(f"k: {k} is below 1.")
@@ -164,13 +216,16 @@ class SearchIndex:
         if inference_weight is not None and not 0 <= inference_weight <= 1:
             raise SettingError(f"inference_weight: {inference_weight} is not between 0 and 1.")
         if isinstance(queries, str):
-            return self.search([queries], k, exact=exact, rerank=rerank, inference_weight=inference_weight)[0]
+            several = [queries]
+            return self.search(
+                several, k, exact=exact, rerank=rerank, inference_weight=inference_weight, all_passages=all_passages
+            )[0]
         opened = self._opened
         vectors = self._vectors(queries)
         found = []
         for start in range(0, len(vectors), QUERIES_AT_ONCE):
             part = vectors[start : start + QUERIES_AT_ONCE]
-            nearest = opened.nearest(part, max(k, rerank), exact)
+            nearest = opened.nearest(part, max(k, rerank), exact, all_passages=all_passages)
             for query, (rows, cosines) in zip(part, nearest, strict=True):
                 scores = cosines
                 if rerank:
@@ -198,14 +253,20 @@ class SearchIndex:
         """The line that a sentence comes from, and its file or data set."""
         return self._opened.origin(row)
 
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        """Rows of `texts` and `vectors` that were not removed or replaced."""
+        return self._opened.rows
+
     def __len__(self) -> int:
-        return self.manifest.count
+        """The number of its documents."""
+        return self._opened.document_count
 
     def _vectors(self, queries: Sequence[str] | NDArray[Any]) -> Vectors:
-        from nearer.encoder.comparing import unit_rows
+        from nearer.encoder.comparing import listed, unit_rows
 
         if not isinstance(queries, np.ndarray):
-            texts = list(queries)
+            texts = listed(queries, "queries")
             return self.model.encode(texts) if texts else np.empty((0, self.manifest.dimension), dtype=np.float32)
         dimension = self.manifest.dimension
         if queries.ndim != 2 or queries.shape[1] != dimension:
@@ -216,7 +277,22 @@ class SearchIndex:
         return unit
 
 
-def _reading(source: str | Path | Reading[str]) -> Reading[str]:
-    from nearer.text import Reading, read_sentences
+def _reading(source: Source | Reading[Any], columns: Sequence[str] | None, id_column: str | None) -> Reading[Any]:
+    from nearer.search.documents import read_documents
+    from nearer.text import Reading
 
-    return source if isinstance(source, Reading) else read_sentences(source)
+    if not isinstance(source, Reading):
+        return read_documents(source, columns=columns, id_column=id_column)
+    if columns is not None or id_column is not None:
+        raise SettingError("columns, id_column: are for a source; a Reading has its own (read_documents).")
+    return source
+
+
+def _passages(size: int | None, overlap: int | None) -> Passages | None:
+    from nearer.search.documents import Passages
+
+    if size is None:
+        if overlap is not None:
+            raise SettingError("overlap: is of passages; say how long they are (passages).")
+        return None
+    return Passages(size, size // 8 if overlap is None else overlap)

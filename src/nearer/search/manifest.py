@@ -5,6 +5,8 @@
     texts.bin       the sentences, UTF-8, one behind the other
     ends.bin        where each of them ends there, int64
     lines.bin       the line of its source that each comes from, int64
+    documents.bin   the document that each is (a passage of), int64; ids.bin, id_ends.bin: the documents' ids
+    removed-3.bin   rows that were removed or replaced, int64, where there are any
     ivf-2.faiss     (or hnsw-2.faiss) FAISS' structure, unless every query looks at all vectors
     pending.json    only while something is added: how far that is
 
@@ -23,7 +25,8 @@ from nearer.errors import InputError
 from nearer.search.places import MANIFEST, partial_folder, sync_folder
 from nearer.whole_file import write_whole
 
-FORMAT = 1
+FORMAT = 2
+READABLE = (1, FORMAT)  # of format 1, each row is a document without an id
 
 Kind = Literal["exact", "ivf", "hnsw"]
 AskedKind = Literal["auto", "exact", "ivf", "hnsw"]
@@ -45,13 +48,17 @@ class ModelFacts(Facts):
 
 
 class SourceFacts(Facts):
-    """A text of which rows come; `fingerprint` is None where it could be read once only (standard input)."""
+    """A text of which rows come; `fingerprint` is None where it could be read once only (standard input).
+
+    replaced: documents that were there before, under ids that documents of this text have too.
+    """
 
     source: str
     first_row: int = Field(ge=0)
     rows: int = Field(ge=1)
     fingerprint: str | None
     reading: dict[str, Any]
+    replaced: int = Field(default=0, ge=0)
 
 
 class StructureFacts(Facts):
@@ -70,7 +77,17 @@ class StructureFacts(Facts):
     sample: int = Field(ge=0)
 
 
+class RemovedFacts(Facts):
+    """Rows that are there no more, though the files still hold them."""
+
+    file: str = Field(pattern=r"^removed-\d+\.bin$")
+    rows: int = Field(ge=1)
+
+
 class Manifest(Facts):
+    """id_bytes: of all ids. documents: all that were ever added. passages: tokens of a passage, and how many of them
+    the next one repeats; None where a text is not cut."""
+
     format: int
     count: int = Field(ge=1)
     dimension: int = Field(ge=1)
@@ -84,6 +101,10 @@ class Manifest(Facts):
     sources: tuple[SourceFacts, ...] = Field(min_length=1)
     structure: StructureFacts | None
     libraries: dict[str, str]
+    id_bytes: int = Field(default=0, ge=0)
+    documents: int = Field(default=0, ge=0)
+    passages: tuple[int, int] | None = None
+    removed: RemovedFacts | None = None
 
     def note(self) -> str:
         """How queries are answered, for people."""
@@ -112,7 +133,7 @@ def read_manifest(folder: Path) -> Manifest:
         raise _damaged(path, "is not JSON") from None
     if not isinstance(found, dict) or "format" not in found:
         raise _damaged(path, "does not say its format")
-    if found["format"] != FORMAT:
+    if found["format"] not in READABLE:
         raise InputError(
             f"{path}: has format {found['format']!r}, this version of nearer reads {FORMAT}; build the index anew."
         )
@@ -129,6 +150,8 @@ def read_manifest(folder: Path) -> Manifest:
         if source.first_row != rows:
             raise _damaged(path, f"the rows of {source.source} do not begin at {rows}")
         rows += source.rows
+    if manifest.format == 1:
+        manifest = manifest.model_copy(update={"documents": manifest.count})
     if rows != manifest.count:
         raise _damaged(path, f"its sources have {rows:,} rows, its count is {manifest.count:,}")
     return manifest

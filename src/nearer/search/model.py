@@ -103,6 +103,7 @@ class IndexModel:
 
     @cached_property
     def _loaded(self) -> AnyModel:
+        from nearer.encoder import Encoder
         from nearer.encoder.fingerprint import encoder_fingerprint
         from nearer.teachers import load_model
 
@@ -110,11 +111,20 @@ class IndexModel:
         if given is None or isinstance(given, (str, Path)):
             name = given or self.facts.name
             if not name:
-                raise ModelError("the index' model had no name when it was built; say which it is (model, --model).")
+                raise ModelError("the index' model had no name when it was built; say which it is.", argument="model")
             if given is None and Path(name).is_absolute() and not Path(name).is_dir():
-                raise ModelError(f"{name}: the index' model is not there any more; say where it is (model, --model).")
+                raise ModelError(f"{name}: the index' model is not there any more; say where it is.", argument="model")
             given = load_model(name, device=self._device, **self.facts.options, **self._permissions)
         found = encoder_fingerprint(encoder_of(given))
+        length = int(self.facts.options.get("max_length") or 0)
+        if (
+            found != self.facts.fingerprint
+            and isinstance(given, Encoder)
+            and length not in (0, given.settings.max_length)
+        ):
+            as_built = given.with_max_length(length)  # the index read more or less of each text than the model does
+            if encoder_fingerprint(as_built) == self.facts.fingerprint:
+                return as_built
         if found != self.facts.fingerprint:
             raise ModelError(
                 f"{encoder_of(given).name or 'the model'}: has fingerprint {found}, the index was built with "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -12,16 +13,19 @@ from numpy.typing import NDArray
 from nearer.errors import InputError
 from nearer.search.exact import MARGIN, Rows, Vectors, best, nearest_rows
 from nearer.search.manifest import Manifest, read_manifest
-from nearer.search.rows import open_lines, open_vectors
+from nearer.search.removal import open_removed
+from nearer.search.rows import open_documents, open_lines, open_vectors
 from nearer.search.structure import Structure
-from nearer.search.texts import TextStore
+from nearer.search.texts import ID_ENDS, IDS, TextStore
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A sentence that was found. score: by what hits are ordered: the cosine, unless they were reranked.
+    """A sentence, or a passage of a document, that was found. score: by what hits are ordered: the cosine, unless they
+    were reranked.
 
-    line: of `source`, the file it comes from; row: its place in the index.
+    line: of `source`, the file it comes from; row: its place in the index. id: of its document, None without one;
+    document: its number in the index, from 0; passage: which of the document's `passages` it is, from 1.
     """
 
     text: str
@@ -30,6 +34,10 @@ class Hit:
     row: int
     line: int
     source: str
+    id: str | None = None
+    document: int = 0
+    passage: int = 1
+    passages: int = 1
 
 
 class Opened:
@@ -40,6 +48,12 @@ class Opened:
         self.texts = TextStore(folder, manifest.count, manifest.text_bytes)
         self.vectors = open_vectors(folder, manifest.count, manifest.dimension)
         self._lines = open_lines(folder, manifest.count)
+        self._removed = open_removed(folder, manifest)
+        self._documents: Rows | None = None  # of format 1, each row is one
+        self._ids: TextStore | None = None
+        if manifest.format > 1:
+            self._documents = open_documents(folder, manifest.count)
+            self._ids = TextStore(folder, manifest.count, manifest.id_bytes, IDS, ID_ENDS)
         self.structure: Structure | None = None
         if (made := manifest.structure) is not None:
             self.structure = Structure.open(
@@ -53,8 +67,50 @@ class Opened:
             )
         self._first_rows = [source.first_row for source in manifest.sources]
 
-    def nearest(self, queries: Vectors, k: int, exact: bool) -> list[tuple[Rows, NDArray[np.float64]]]:
-        """Rows and cosines of the k nearest to each query, or of all rows if there are fewer."""
+    @cached_property
+    def rows(self) -> Rows:
+        """Those that were not removed or replaced."""
+        return np.setdiff1d(np.arange(len(self.texts)), self._removed, assume_unique=True)
+
+    @cached_property
+    def document_count(self) -> int:
+        """Documents that were not removed or replaced."""
+        if self._documents is None or self.manifest.passages is None:
+            return len(self.rows)
+        return len(np.unique(self._documents[self.rows]))
+
+    def nearest(
+        self, queries: Vectors, k: int, exact: bool, *, all_passages: bool = False
+    ) -> list[tuple[Rows, NDArray[np.float64]]]:
+        """Rows and cosines of the k nearest to each query, or of all if there are fewer; of each document the nearest
+        row, or with `all_passages` any number of them."""
+        grouped = not all_passages and self.manifest.passages is not None
+        k = min(k, self.document_count if grouped else len(self.rows))
+        asked = k + (len(self._removed) if len(self._removed) < MARGIN else 0)
+        found: list[tuple[Rows, NDArray[np.float64]] | None] = [None] * len(queries)
+        left = np.arange(len(queries))
+        while len(left):  # removed rows and a document's other passages take places: ask for more until k are left
+            everything = asked >= len(self.texts)
+            for place, (rows, cosines) in zip(left.tolist(), self._proposed(queries[left], asked, exact), strict=True):
+                kept = self._kept(rows, grouped)[:k]
+                if len(kept) >= k or everything:
+                    found[place] = rows[kept], cosines[kept]
+            left = np.array([place for place in left.tolist() if found[place] is None], dtype=np.int64)
+            asked *= 4
+        return [one for one in found if one is not None]
+
+    def _kept(self, rows: Rows, grouped: bool) -> Rows:
+        """Places in `rows` of those that are there and, if grouped, the first of their document."""
+        places = np.arange(len(rows))
+        if len(self._removed):
+            places = places[~np.isin(rows, self._removed)]
+        if grouped and self._documents is not None:
+            _, firsts = np.unique(self._documents[rows[places]], return_index=True)
+            places = places[np.sort(firsts)]
+        return places
+
+    def _proposed(self, queries: Vectors, k: int, exact: bool) -> list[tuple[Rows, NDArray[np.float64]]]:
+        """Rows and cosines of the k nearest rows to each query, or of all rows if there are fewer."""
         k = min(k, len(self.texts))
         asked = min(k + MARGIN, len(self.texts))
         if self.structure is None or self.manifest.structure is None or exact:
@@ -68,7 +124,13 @@ class Opened:
         return [best(self.vectors, query, rows[rows >= 0], k) for query, rows in zip(queries, proposed, strict=True)]
 
     def hit(self, row: int, score: float, cosine: float) -> Hit:
-        return Hit(self.texts[row], score, cosine, row, *self.origin(row))
+        line, source = self.origin(row)
+        if self._documents is None or self._ids is None:
+            return Hit(self.texts[row], score, cosine, row, line, source, document=row)
+        id, document = self._ids[row] or None, int(self._documents[row])
+        first = int(np.searchsorted(self._documents, document))
+        end = int(np.searchsorted(self._documents, document, "right"))
+        return Hit(self.texts[row], score, cosine, row, line, source, id, document, row - first + 1, end - first)
 
     def origin(self, row: int) -> tuple[int, str]:
         """The line that a sentence comes from, and its file or data set."""

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from filelock import FileLock, Timeout
 from pydantic import ValidationError
 
 from nearer.errors import InputError
+from nearer.search.documents import check_documents
 from nearer.search.manifest import Facts, ModelFacts
 from nearer.search.rows import Extent, file_sizes
 from nearer.text.reading import Reading
-from nearer.text.shapes import SENTENCES
 
 PENDING, LOCK = "pending.json", "lock"
 
@@ -29,11 +29,23 @@ class Pending(Facts):
     model: str
     precision: str
     prompt: str | None
+    passages: tuple[int, int] | None = None
+    base_documents: int = 0
     rows: int
     text_bytes: int
+    id_bytes: int = 0
+    documents: int = 0
 
     @classmethod
-    def new(cls, source: str, fingerprint: str | None, facts: ModelFacts, base: Extent, generation: int) -> Self:
+    def new(
+        cls,
+        source: str,
+        fingerprint: str | None,
+        facts: ModelFacts,
+        base: Extent,
+        generation: int,
+        passages: tuple[int, int] | None,
+    ) -> Self:
         return cls(
             generation=generation,
             base_rows=base.rows,
@@ -42,9 +54,14 @@ class Pending(Facts):
             model=facts.fingerprint,
             precision=facts.precision,
             prompt=facts.prompt,
-            rows=base.rows,
-            text_bytes=base.text_bytes,
+            passages=passages,
+            base_documents=base.documents,
+            **base._asdict(),
         )
+
+    @property
+    def extent(self) -> Extent:
+        return Extent(self.rows, self.text_bytes, self.id_bytes, self.documents)
 
     @property
     def kept(self) -> int:
@@ -53,7 +70,7 @@ class Pending(Facts):
 
     @property
     def made_from(self) -> tuple[object, ...]:
-        return self.source_fingerprint, self.model, self.precision, self.prompt
+        return self.source_fingerprint, self.model, self.precision, self.prompt, self.passages
 
 
 @contextmanager
@@ -84,10 +101,9 @@ def told_how_to_go_on(folder: Path) -> Iterator[None]:
         raise KeyboardInterrupt(f"stopped; {going_on}") from None
 
 
-def source_fingerprint(reading: Reading[str]) -> str | None:
+def source_fingerprint(reading: Reading[Any]) -> str | None:
     """What the text is; None where it can be read once only. A text that is not there is an error now."""
-    if reading.shape != SENTENCES:
-        raise InputError(f"{reading.source}: is read as {reading.shape.plural}, an index is of sentences.")
+    check_documents(reading)
     return None if reading.source == "-" else reading.fingerprint()
 
 
@@ -101,7 +117,8 @@ def begun(folder: Path, new: Pending, dimension: int, *, fresh: bool) -> Pending
         if old.made_from != new.made_from and kept and not fresh:
             raise InputError(
                 f"{folder}: holds {kept:,} sentences of an unfinished one, from other text ({old.source}) or by "
-                "another model; give the same to go on with it, or --force to begin anew."
+                "another model; give the same to go on with it, or ask to begin anew.",
+                argument="overwrite" if new.generation == 1 else "force",
             )
     # first of all: it must not speak of rows that are about to be others
     (folder / PENDING).unlink(missing_ok=True)
@@ -116,5 +133,5 @@ def _read_pending(folder: Path) -> Pending | None:
 
 
 def _is_there(folder: Path, pending: Pending, dimension: int) -> bool:
-    sizes = file_sizes(Extent(pending.rows, pending.text_bytes), dimension)
+    sizes = file_sizes(pending.extent, dimension)
     return all((folder / name).is_file() and (folder / name).stat().st_size >= size for name, size in sizes.items())

@@ -24,8 +24,8 @@ def check_output(out: Path, *, overwrite: bool) -> None:
         raise InputError(f"{out}: holds other files; name a new folder.")
     if not overwrite:
         raise InputError(
-            f"{out}: is there already; add to it (nearer search add), name another folder, or ask for overwriting "
-            "(--force)."
+            f"{out}: is there already; add to it (nearer search add), name another folder, or ask for overwriting.",
+            argument="overwrite",
         )
 
 

@@ -49,7 +49,7 @@ class Reranking:
         if isinstance(model, RankEncoder):
             return RankEncoder(model.encoder, model.corpus, model.inference_weight, model.approximate, fingerprint)
         draw = np.random.default_rng(opened.manifest.seed)
-        drawn = np.sort(draw.choice(len(opened.texts), min(CORPUS, len(opened.texts)), replace=False))
+        drawn = np.sort(draw.choice(opened.rows, min(CORPUS, len(opened.rows)), replace=False))
         places = list({opened.texts[row]: row for row in drawn.tolist()}.values())
         if len(places) < 2:
             raise SettingError("rerank: a ranking needs at least 2 different sentences, and the index has 1.")

@@ -12,19 +12,20 @@ from numpy.typing import NDArray
 from nearer.errors import InputError
 
 TEXTS, ENDS = "texts.bin", "ends.bin"
+IDS, ID_ENDS = "ids.bin", "id_ends.bin"
 
 
 class TextStore(Sequence[str]):
     """Mapped, so that opening costs nothing; several threads may look up at once."""
 
-    def __init__(self, folder: Path, count: int, text_bytes: int) -> None:
-        """count, text_bytes: what belongs to it; the files may be longer."""
-        self._path = folder / TEXTS
-        self._ends = mapped(folder / ENDS, np.dtype(np.int64), (count,))
+    def __init__(self, folder: Path, count: int, text_bytes: int, texts: str = TEXTS, ends: str = ENDS) -> None:
+        """count, text_bytes: what belongs to it; the files may be longer. texts, ends: their names."""
+        self._path = folder / texts
+        self._ends = mapped(folder / ends, np.dtype(np.int64), (count,))
         self._bytes = text_bytes
         check_size(self._path, text_bytes)
         if (int(self._ends[-1]) if count else 0) != text_bytes:
-            raise InputError(f"{folder / ENDS}: does not fit to {TEXTS}; build the index anew.")
+            raise InputError(f"{folder / ends}: does not fit to {texts}; build the index anew.")
         self._map: mmap.mmap | bytes = b""
         if text_bytes:
             with open(self._path, "rb") as file:

@@ -37,10 +37,10 @@ class IndexSample:
 
 def sample_index(index: SearchIndex, most: int = MOST, seed: int = SEED) -> IndexSample:
     """Equal sentences are taken once: they would be one point, and no model tells them apart."""
-    count = len(index)
-    rows = np.arange(count)
+    rows = index.rows
+    count = len(rows)
     if count > most:
-        rows = np.sort(np.random.default_rng(seed).choice(count, most, replace=False))
+        rows = rows[np.sort(np.random.default_rng(seed).choice(count, most, replace=False))]
     first: dict[str, int] = {}
     for row in rows.tolist():
         first.setdefault(index.texts[row], row)

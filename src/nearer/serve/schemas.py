@@ -169,7 +169,11 @@ class Similarities(BaseModel):
 
 
 class Hit(BaseModel):
-    """score: by what hits are ordered; line: of the file `source`; row: place in the index."""
+    """score: by what hits are ordered; line: of the file `source`; row: place in the index.
+
+    id: of the document that the text is (a passage of); document: its number in the index; passage: which of its
+    `passages` it is, from 1.
+    """
 
     text: str
     score: float
@@ -177,6 +181,10 @@ class Hit(BaseModel):
     row: int
     line: int
     source: str
+    id: str | None
+    document: int
+    passage: int
+    passages: int
 
 
 class Found(BaseModel):

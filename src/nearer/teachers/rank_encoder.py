@@ -9,7 +9,7 @@ Saved, it is the encoder's folder with two files more, so that sentence-transfor
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nearer.encoder import Encoder
-from nearer.encoder.comparing import Comparing, Vectors, unit_rows
+from nearer.encoder.comparing import Comparing, Vectors, listed, unit_rows
+from nearer.encoder.cutting import CutTexts
 from nearer.encoder.fingerprint import encoder_fingerprint
 from nearer.encoder.folder import save_parts
 from nearer.encoder.projection import Dense
@@ -61,13 +62,14 @@ class RankEncoder(Comparing):
     def build(
         cls,
         encoder: Encoder,
-        sentences: Sequence[str],
+        sentences: Iterable[str],
         *,
         inference_weight: float = 1.0,
         approximate: bool = False,
         progress: bool = False,
     ) -> RankEncoder:
         """Encode a corpus for an encoder."""
+        sentences = listed(sentences, "sentences")
         if len(set(sentences)) < 2:
             raise InputError(f"corpus: a ranking needs at least 2 different sentences, {len(set(sentences))} given.")
         vectors = encoder.encode(sentences, normalize=True, progress=progress).astype(np.float16)
@@ -133,6 +135,11 @@ class RankEncoder(Comparing):
     @property
     def device(self) -> torch.device:
         return self.encoder.device
+
+    @property
+    def cut_texts(self) -> CutTexts:
+        """How many texts its encoder encoded so far, and of how many it left out the end."""
+        return self.encoder.cut_texts
 
     @property
     def precision(self) -> str:

@@ -26,6 +26,11 @@ def is_path(source: object) -> bool:
     return isinstance(source, (str, os.PathLike))
 
 
+def is_table(source: object) -> bool:
+    """A data frame, an Arrow table or a data set: what names its columns."""
+    return not isinstance(source, Mapping) and _column_names(source, "source") is not None
+
+
 class InMemory:
     """Records in memory, which can be read as often as a file can; an iterator is read once and kept.
 

@@ -10,7 +10,7 @@ from nearer.errors import first_line
 from nearer.text.faults import Fault
 from nearer.text.lines import TextLine
 from nearer.text.rows import Row
-from nearer.text.shapes import RANKING_LISTS, Shape, check_column_count, match_columns
+from nearer.text.shapes import RANKING_LISTS, Shape, check_column_count, match_columns, shown_names
 
 
 def json_rows(lines: Iterable[TextLine], shape: Shape, columns: Sequence[str] | None) -> Iterator[Row]:
@@ -49,7 +49,7 @@ def value_row(number: int, value: object, shape: Shape, columns: Sequence[str] |
         return _object_row(number, {str(place): item for place, item in enumerate(value)}, shape, columns)
     if shape is RANKING_LISTS:
         return Row(number, (value,))
-    if not shape.required <= len(value) <= len(shape.fields):
+    if len(value) not in shape.places:
         return Row(number, (), Fault.WRONG_COLUMNS, f"{len(value)} found, {shape.required} expected")
     return Row(number, value + [None] * (len(shape.fields) - len(value)))
 
@@ -58,7 +58,8 @@ def _object_row(number: int, value: Mapping[str, Any], shape: Shape, columns: Se
     if columns is not None:
         missing = [column for column in columns if column not in value]
         if missing:
-            return Row(number, (), Fault.WRONG_FIELDS, f"no field {', '.join(map(repr, missing))}")
+            listed = f"no field {', '.join(map(repr, missing))}, those there are {shown_names(list(value))}"
+            return Row(number, (), Fault.WRONG_FIELDS, listed)
         values = [value[column] for column in columns]
         return Row(number, values + [None] * (len(shape.fields) - len(values)))
     names = list(value)

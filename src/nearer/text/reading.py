@@ -115,7 +115,9 @@ class Reading(Generic[Record]):
     def fingerprint(self) -> str:
         """A digest of the content and the way it is read: equal digests mean equal records."""
         digest = hashlib.blake2b(digest_size=16)
-        options = {**self.options.to_dict(), "shape": self.shape.name, "format": self._format()}
+        options: dict[str, Any] = {**self.options.to_dict(), "shape": self.shape.name, "format": self._format()}
+        if self.shape.by_place is not None:  # its fields' names are the user's
+            options["fields"] = [field.names for field in self.shape.fields]
         digest.update(json.dumps(options, sort_keys=True).encode())
         if self.in_memory is not None:
             for row in self._rows(ReadReport(self.source)):
@@ -170,7 +172,7 @@ class Reading(Generic[Record]):
         if format == "jsonl":
             return json_rows(lines, self.shape, columns)
         if format == "txt":
-            return plain_rows(lines)
+            return plain_rows(lines, self.shape)
         table = comma_cells(lines, limit) if format == "csv" else tab_cells(lines)
         return table_rows(table, self.shape, columns, self.source, report)
 
@@ -187,7 +189,7 @@ class Reading(Generic[Record]):
             format = {"json": "jsonl", "ndjson": "jsonl"}.get(suffixes[-1], suffixes[-1]) if suffixes else "txt"
             if format not in FORMATS:
                 format = "txt"
-        if format == "txt" and (self.shape is not SENTENCES or self.options.columns):
+        if format == "txt" and (not self.shape.plain_lines or self.options.columns):
             format = "tsv"
         return format
 

@@ -32,12 +32,22 @@ class Field:
 
 @dataclass(frozen=True)
 class Shape:
-    """A kind of record."""
+    """A kind of record.
+
+    plain_lines: a line of plain text is one. by_place: how many fields a row without names can fill, if not all.
+    """
 
     name: str
     plural: str
     fields: tuple[Field, ...]
     build: Callable[[Sequence[Any], Clean], Any]
+    plain_lines: bool = False
+    by_place: int | None = None
+
+    @property
+    def places(self) -> range:
+        """How many values a row without names may have."""
+        return range(self.required, (self.by_place or len(self.fields)) + 1)
 
     @property
     def required(self) -> int:
@@ -113,7 +123,7 @@ def _listed(value: object) -> Sequence[object]:
     return value
 
 
-SENTENCES = Shape("sentence", "sentences", (Field(("sentence", "text", "sent0")),), _sentence)
+SENTENCES = Shape("sentence", "sentences", (Field(("sentence", "text", "sent0")),), _sentence, plain_lines=True)
 PAIRS = Shape(
     "pair",
     "pairs",
@@ -167,12 +177,12 @@ def named_columns(shape: Shape, columns: Sequence[str], names: Sequence[str], so
     check_column_count(shape, columns)
     unknown = [column for column in columns if column not in names]
     if unknown:
-        raise InputError(f"{source}: has no column {_shown(unknown)}; its columns are {_shown(names)}.")
+        raise InputError(f"{source}: has no column {shown_names(unknown)}; its columns are {shown_names(names)}.")
     places: list[int | None] = [list(names).index(column) for column in columns]
     return places + [None] * (len(shape.fields) - len(places))
 
 
-def _shown(names: Sequence[str]) -> str:
+def shown_names(names: Sequence[str]) -> str:
     shown = [repr(name if len(name) <= 30 else name[:30] + "…") for name in names[:12]]
     return ", ".join(shown + ["…"] * (len(names) > 12)) or "none"
 
@@ -186,8 +196,9 @@ def check_column_count(shape: Shape, columns: Sequence[object]) -> None:
 def unclear_columns(shape: Shape, names: Sequence[str], source: str) -> InputError:
     wanted = ", ".join("/".join(field.names[:3]) for field in shape.fields if field.required)
     return InputError(
-        f"{source}: cannot tell which columns make a {shape.name}; found {_shown(names)}. "
-        f"Expected {wanted}, or name them in order (--columns)."
+        f"{source}: cannot tell which columns make a {shape.name}; found {shown_names(names)}. "
+        f"Expected {wanted}, or name them in order by columns.",
+        argument="columns",
     )
 
 

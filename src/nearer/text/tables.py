@@ -27,10 +27,11 @@ class Cells(NamedTuple):
     detail: str = ""
 
 
-def plain_rows(lines: Iterable[TextLine]) -> Iterator[Row]:
+def plain_rows(lines: Iterable[TextLine], shape: Shape) -> Iterator[Row]:
     """A plain text file: each line is one sentence."""
+    empty = (None,) * (len(shape.fields) - 1)
     for line in lines:
-        yield Row(line.number, (line.text,), line.fault, line.detail)
+        yield Row(line.number, (line.text, *empty), line.fault, line.detail)
 
 
 def tab_cells(lines: Iterable[TextLine]) -> Iterator[Cells]:
@@ -153,7 +154,7 @@ def _places(
         places = match_columns(shape, first)
         if places is not None:
             return places, True
-        if not shape.required <= len(first) <= len(shape.fields):
+        if len(first) not in shape.places:
             raise unclear_columns(shape, first, source)
         return [place if place < len(first) else None for place in range(len(shape.fields))], False
     if all(column.isdecimal() for column in columns):

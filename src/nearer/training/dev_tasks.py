@@ -75,7 +75,7 @@ def _selection(settings: TrainingSettings, tasks: Sequence[str | RetrievalTask],
     try:
         return Selection(tasks, data, watch_on=settings.watch_on)
     except SettingError as error:
-        if data is None and "--data" in str(error):
+        if data is None and error.argument == "data":
             names = ", ".join(task for task in tasks if isinstance(task, str))
             raise SettingError(
                 f"select_on: {names} needs the folder of the published sets (--data DIR); or select on records held "

@@ -10,10 +10,15 @@ const AT_FIRST = 10;
 const MOST = 640;
 
 /** A hit as a row of a ranked list. */
-export const found = ({ text, score, source, line }) => ({
+export const found = ({ text, score, source, line, id = null, passage = 1, passages = 1 }) => ({
   text,
   score,
-  note: `${source}, line ${line.toLocaleString("en")}`,
+  note: [
+    ...(id === null ? [] : [id]),
+    ...(passages > 1 ? [`passage ${passage} of ${passages}`] : []),
+    source,
+    `line ${line.toLocaleString("en")}`,
+  ].join(", "),
 });
 
 /** What to do where a view needs an index and the model has none. */

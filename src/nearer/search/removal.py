@@ -1,0 +1,94 @@
+"""Rows that are there no more: removed by their ids, or replaced by a document with the same id.
+
+The files of an index are only appended to, so such rows are listed in a file of their own, which counts when the
+manifest names it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearer.errors import InputError
+from nearer.search.manifest import FORMAT, Manifest, RemovedFacts, write_json
+from nearer.search.places import MANIFEST, sync_folder
+from nearer.search.rows import Extent, open_documents
+from nearer.search.texts import ID_ENDS, IDS, TextStore, mapped
+from nearer.whole_file import whole_file
+
+Rows = NDArray[np.int64]
+REMOVED = "removed-*.bin"
+SHOWN = 5
+
+
+def open_removed(folder: Path, manifest: Manifest) -> Rows:
+    """Sorted."""
+    if manifest.removed is None:
+        return np.empty(0, dtype=np.int64)
+    rows: Rows = mapped(folder / manifest.removed.file, np.dtype(np.int64), (manifest.removed.rows,))
+    if len(rows) and not (rows[0] >= 0 and rows[-1] < manifest.count and (np.diff(rows) > 0).all()):
+        raise InputError(f"{folder / manifest.removed.file}: is damaged; build the index anew.")
+    return rows
+
+
+def write_removed(folder: Path, generation: int, rows: Rows) -> RemovedFacts | None:
+    if not len(rows):
+        return None
+    name = f"removed-{generation}.bin"
+    with whole_file(folder / name) as partial:
+        partial.write_bytes(np.sort(rows).astype(np.int64).tobytes())
+    sync_folder(folder)
+    return RemovedFacts(file=name, rows=len(rows))
+
+
+def forget_older(folder: Path, kept: RemovedFacts | None) -> None:
+    for left_over in folder.glob(REMOVED):
+        if kept is None or left_over.name != kept.file:
+            left_over.unlink()
+
+
+def replaced_rows(folder: Path, extent: Extent, first_new: int, removed: Rows) -> tuple[Rows, int]:
+    """Rows whose id a later document has, which begins at row `first_new` or behind; and of how many documents."""
+    if not extent.id_bytes:
+        return np.empty(0, dtype=np.int64), 0
+    ids = TextStore(folder, extent.rows, extent.id_bytes, IDS, ID_ENDS)
+    documents = open_documents(folder, extent.rows)
+    latest = {ids[row]: int(documents[row]) for row in range(first_new, extent.rows)}
+    latest.pop("", None)
+    gone = set(removed.tolist())
+    rows = [
+        row
+        for row in range(extent.rows)
+        if row not in gone and (last := latest.get(ids[row])) is not None and last != documents[row]
+    ]
+    found = np.array(rows, dtype=np.int64)
+    return found, len(np.unique(documents[found]))
+
+
+def remove_ids(folder: Path, manifest: Manifest, ids: Sequence[str]) -> int:
+    """How many documents were removed; an id that is not there is an error, and then nothing is removed."""
+    if manifest.format != FORMAT or not manifest.id_bytes:
+        raise InputError(f"{folder}: its documents have no ids; build it anew from records that have one (id_column).")
+    already = open_removed(folder, manifest)
+    gone = set(already.tolist())
+    stored = TextStore(folder, manifest.count, manifest.id_bytes, IDS, ID_ENDS)
+    wanted = set(ids)
+    rows = [row for row in range(manifest.count) if row not in gone and stored[row] in wanted]
+    unknown = sorted(wanted - {stored[row] for row in rows})
+    if unknown:
+        more = f" and {len(unknown) - SHOWN} more" if len(unknown) > SHOWN else ""
+        raise InputError(
+            f"{folder}: has no document {', '.join(map(repr, unknown[:SHOWN]))}{more}; nothing was removed.",
+            argument="ids",
+        )
+    if len(rows) + len(gone) == manifest.count:
+        raise InputError(f"{folder}: nothing would be left of it; delete the folder instead.")
+    removed = np.concatenate([already, np.array(rows, dtype=np.int64)])
+    facts = write_removed(folder, manifest.generation + 1, removed)
+    newer = manifest.model_copy(update={"removed": facts, "generation": manifest.generation + 1})
+    write_json(folder / MANIFEST, newer.model_dump())
+    forget_older(folder, facts)
+    return len(np.unique(open_documents(folder, manifest.count)[rows]))
