@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -90,6 +90,7 @@ def build(
     ] = None,
     encoding: options.Encoding = "utf-8",
     max_characters: options.MaxCharacters = MAX_CHARACTERS,
+    allow_dropped: options.AllowDropped = False,
     drop_duplicates: DropDuplicates = False,
     precision: options.Precision = options.PrecisionName.float32,
     device: options.Device = None,
@@ -103,7 +104,7 @@ def build(
     """
     from nearer.search import SearchIndex
 
-    reading = _documents(file, columns, id_column, encoding, max_characters, drop_duplicates)
+    reading = _documents(file, columns, id_column, drop_duplicates, encoding, max_characters, allow_dropped)
     index = SearchIndex.build(
         model,
         reading,
@@ -141,6 +142,7 @@ def add(
     id_column: IdColumn = None,
     encoding: options.Encoding = "utf-8",
     max_characters: options.MaxCharacters = MAX_CHARACTERS,
+    allow_dropped: options.AllowDropped = False,
     drop_duplicates: DropDuplicates = False,
     model: MovedModel = None,
     device: options.Device = None,
@@ -159,7 +161,7 @@ def add(
     opened = SearchIndex.open(
         index, model=model, device=device, trust_remote_code=trust_remote_code, allow_pickle=allow_pickle
     )
-    reading = _documents(file, columns, id_column, encoding, max_characters, drop_duplicates)
+    reading = _documents(file, columns, id_column, drop_duplicates, encoding, max_characters, allow_dropped)
     opened.add(reading, progress=True, force=force)
     show_report(reading.report)
     _say_what_it_is(index, opened)
@@ -279,15 +281,16 @@ def info(
 
 
 def _documents(
-    file: str, columns: str | None, id_column: str | None, encoding: str, max_characters: int, drop_duplicates: bool
+    file: str, columns: str | None, id_column: str | None, drop_duplicates: bool, *how: Any
 ) -> Reading[Document]:
+    """how: encoding, max_characters, allow_dropped, as `options.read_options` takes them."""
     from nearer.search import read_documents
 
     return read_documents(
         file,
         id_column=id_column,
         duplicates="drop" if drop_duplicates else "keep",
-        **options.read_options(columns, encoding, max_characters),
+        **options.read_options(columns, *how),
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nearer.text.tokenise import tokenise
+from nearer.text.tokenise import tokenise_counting
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -53,16 +53,11 @@ class CutCounter:
 OF_THIS_PROCESS = CutCounter()  # what the command line tells of
 
 
-def count_cut(
-    tokenizer: PreTrainedTokenizerBase,
-    sentences: Sequence[str],
-    tokens: Sequence[Sequence[int]],
-    max_length: int,
-    *counters: CutCounter,
-) -> None:
-    """sentences: as they were tokenised into `tokens`."""
-    full = [sentence for sentence, ids in zip(sentences, tokens, strict=True) if len(ids) >= max_length]
-    # one that just fits has no token more if it may have one
-    cut = sum(len(ids) > max_length for ids in tokenise(tokenizer, full, max_length + 1)) if full else 0
+def tokenise_and_count(
+    tokenizer: PreTrainedTokenizerBase, sentences: Sequence[str], max_length: int, *counters: CutCounter
+) -> list[list[int]]:
+    """Token ids, cut at `max_length`; how many were cut is added to the counters."""
+    tokens, cut = tokenise_counting(tokenizer, sentences, max_length)
     for counter in counters:
         counter.add(max_length, len(sentences), cut)
+    return tokens

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from nearer.encoder.ahead import one_ahead
 from nearer.encoder.batching import Tokenised, check_batches, cut, longest_first
-from nearer.encoder.cutting import OF_THIS_PROCESS, count_cut
+from nearer.encoder.cutting import OF_THIS_PROCESS, tokenise_and_count
 from nearer.encoder.pooling import attended
 from nearer.encoder.precision import check_precision
 from nearer.errors import InputError, ModelError, SettingError, first_line
@@ -111,15 +111,8 @@ class BulkEncoding:
             if self._stopped:
                 raise CancelledError
             part = [self.prompt + normalise(sentence) for sentence in sentences[start : start + TOKENISED_AT_ONCE]]
-            tokens = tokenise(self.encoder.tokenizer, part, self.encoder.settings.max_length)
-            count_cut(
-                self.encoder.tokenizer,
-                part,
-                tokens,
-                self.encoder.settings.max_length,
-                self.encoder.cut_counter,
-                OF_THIS_PROCESS,
-            )
+            longest, own = self.encoder.settings.max_length, self.encoder.cut_counter
+            tokens = tokenise_and_count(self.encoder.tokenizer, part, longest, own, OF_THIS_PROCESS)
             parts.append(Tokenised.of(tokens, self.prompt_length))
         return Tokenised.joined(parts)
 

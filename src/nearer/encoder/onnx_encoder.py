@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from nearer.encoder.batching import Tokenised, check_batches, cut, longest_first
 from nearer.encoder.comparing import ByCosine, Vectors, listed, unit_rows
-from nearer.encoder.cutting import OF_THIS_PROCESS, CutCounter, CutTexts, count_cut
+from nearer.encoder.cutting import OF_THIS_PROCESS, CutCounter, CutTexts, tokenise_and_count
 from nearer.encoder.encoding import TOKENS_ON_CPU, check_sentences, once_each
 from nearer.encoder.layout import read_json
 from nearer.encoder.settings import EncoderSettings
@@ -28,7 +28,6 @@ from nearer.errors import ModelError, SettingError, first_line
 from nearer.extras import require
 from nearer.progress import progress_bar
 from nearer.text.normalise import normalisation
-from nearer.text.tokenise import tokenise
 
 GRAPH_FILE, FACTS_FILE = "model.onnx", "nearer_onnx.json"
 OUTPUT = "sentence_embedding"
@@ -128,8 +127,7 @@ class OnnxEncoder(ByCosine):
         texts = [prompt + normalise(sentence) for sentence in sentences]
         left_out = self.prompt_tokens.get(prompt_name or self.settings.default_prompt or "", 0)
         longest = self.settings.max_length
-        tokens = tokenise(self.tokenizer, texts, longest)
-        count_cut(self.tokenizer, texts, tokens, longest, self.cut_counter, OF_THIS_PROCESS)
+        tokens = tokenise_and_count(self.tokenizer, texts, longest, self.cut_counter, OF_THIS_PROCESS)
         return Tokenised.of(tokens, left_out)
 
     @property

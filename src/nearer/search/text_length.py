@@ -5,17 +5,13 @@ from __future__ import annotations
 from itertools import islice
 from typing import Any
 
-import numpy as np
-
 from nearer.encoder import Encoder
 from nearer.encoder.backbone import longest_input
 from nearer.search.documents import Passages, documents_of
+from nearer.text.lengths import SAMPLE, length_for
 from nearer.text.normalise import normalisation
 from nearer.text.reading import Reading
 from nearer.text.tokenise import tokenise
-
-SAMPLED = 10_000
-SHARE = 95
 
 
 def longest_of(encoder: Encoder) -> int:
@@ -39,7 +35,5 @@ def chosen_length(encoder: Encoder, reading: Reading[Any], passages: Passages | 
         return own
     normalise = normalisation(encoder.settings.text_normalisation)
     before = encoder.settings.prompt(prompt)
-    texts = [before + normalise(document.text) for _, document in islice(documents_of(reading), SAMPLED)]
-    lengths = [len(ids) for ids in tokenise(encoder.tokenizer, texts, longest)]
-    needed = int(np.ceil(np.percentile(lengths, SHARE))) if lengths else own
-    return min(longest, max(own, needed))
+    texts = [before + normalise(document.text) for _, document in islice(documents_of(reading), SAMPLE)]
+    return max(own, length_for(texts, encoder.tokenizer, longest=longest))

@@ -19,7 +19,7 @@ def _number(value: Any) -> Any:
 
 
 Count = Annotated[int, Field(ge=0), BeforeValidator(_number)]
-Positive = Annotated[int, Field(ge=1), BeforeValidator(_number)]
+Positive = Annotated[int, Field(ge=1, lt=2**63), BeforeValidator(_number)]
 Texts = Annotated[list[Text], Field(min_length=1)]
 # Which of two shapes is meant is decided by one look, so that an error tells of that one alone. These names of shapes
 # appear in pydantic's errors, and are left out of ours.
