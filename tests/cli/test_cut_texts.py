@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from pathlib import Path
 
 import pytest
@@ -33,6 +35,14 @@ def test_in_python(encoder: Encoder) -> None:
     assert str(encoder.cut_texts) == "1 of 2 texts were cut at 64 tokens"
 
 
+def test_an_encoder_can_still_be_copied_and_sent(encoder: Encoder) -> None:
+    encoder.encode(LONG)
+    copied, sent = copy.deepcopy(encoder), pickle.loads(pickle.dumps(encoder.cut_counter))
+    assert copied.cut_texts.cut == sent.found(64).cut == 1
+    copied.encode(LONG)
+    assert (copied.cut_texts.cut, encoder.cut_texts.cut) == (2, 1)
+
+
 def test_one_that_just_fits_is_not_cut(encoder: Encoder) -> None:
     encoder.encode([exact_fit(encoder, 64)])
     assert encoder.cut_texts.cut == 0
@@ -59,7 +69,7 @@ def test_of_a_rank_encoder_and_of_another_length(encoder: Encoder) -> None:
         (("embed", "MODEL", "TEXT"), "2 of 4 texts were cut at 64 tokens (--max-length)"),
         (
             ("search", "build", "MODEL", "TEXT", "--out", "OUT"),
-            "2 of 4 texts were cut at 64 tokens (--max-length of search",
+            "2 of 4 texts were cut at 64 tokens (--max-length of",
         ),
         (("evaluate", "MODEL", "--tasks", "PAIRS"), "1 of 4 texts were cut at 64 tokens (--max-length)"),
         (("rank-encoder", "MODEL", "--corpus", "TEXT", "--out", "OUT"), "2 of 4 texts were cut at 64 tokens"),

@@ -33,6 +33,14 @@ class CutCounter:
         self._lock = threading.Lock()
         self._counts: dict[int, CutTexts] = {}
 
+    def __getstate__(self) -> dict[int, CutTexts]:
+        """Encoders are copied and sent to other processes; a lock cannot be."""
+        return self._counts
+
+    def __setstate__(self, counts: dict[int, CutTexts]) -> None:
+        self._lock = threading.Lock()
+        self._counts = counts
+
     def add(self, max_length: int, texts: int, cut: int) -> None:
         with self._lock:
             counts = self._counts.setdefault(max_length, CutTexts(max_length))
