@@ -153,7 +153,7 @@ class TestTrainersHeads:
 
     def test_left_out_it_is_remarked_on_with_the_option_that_takes_it(self, changed: Callable[..., Path]) -> None:
         folder = changed("bert", with_weights(mlp__dense__weight=(32, 32), mlp__dense__bias=(32,)))
-        with pytest.warns(ModelWarning, match=r"left out: mlp \(2\); --pooler-as-head takes mlp\.dense as the head"):
+        with pytest.warns(ModelWarning, match=r"left out: mlp \(2\); pooler_as_head \(--pooler-as-head\) takes"):
             loaded("bert", folder)
 
     def test_other_networks_beside_the_encoder_are_remarked_on(

@@ -91,7 +91,7 @@ def test_a_tokenizer_that_fails_in_its_thread_is_heard_of(
     encoder: Encoder, sentences: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("nearer.encoder.encoding.SORTED_WINDOW", 2)
-    monkeypatch.setattr("nearer.encoder.encoding.tokenise", lambda *given: 1 // 0)
+    monkeypatch.setattr("nearer.encoder.encoding.tokenise_and_count", lambda *given: 1 // 0)
     with pytest.raises(ZeroDivisionError):
         encoder.encode(sentences)
 

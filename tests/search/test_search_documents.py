@@ -332,16 +332,16 @@ class TestLength:
         return tmp_path / "short"
 
     def test_it_is_taken_from_the_text(self, short_model: Path, tmp_path: Path) -> None:
-        texts = ["rain " * 18] * 19 + ["rain " * 40]
+        texts = ["rain " * 34] * 39 + ["rain " * 60]
         index = SearchIndex.build(short_model, texts, tmp_path / "index", device="cpu")
-        assert index.manifest.model.options["max_length"] == 22  # 20 tokens, one text in twenty has 42
+        assert index.manifest.model.options["max_length"] == 40  # 36 tokens; one text in forty has 62
         assert index.model.encoder.cut_texts.cut == 1
         loaded = Encoder.load(short_model, device="cpu")
         hits = SearchIndex.open(tmp_path / "index", model=loaded).search("rain")
         assert len(hits) == 10
 
-    @pytest.mark.parametrize(("words", "length"), [(1, 8), (500, 64)])
-    def test_it_is_never_below_the_models_own_nor_above_what_it_takes(
+    @pytest.mark.parametrize(("words", "length"), [(1, 32), (500, 64)])
+    def test_it_is_never_short_nor_above_what_it_takes(
         self, short_model: Path, tmp_path: Path, words: int, length: int
     ) -> None:
         index = SearchIndex.build(short_model, ["rain " * words] * 3, tmp_path / "index", device="cpu")

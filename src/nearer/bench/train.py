@@ -90,7 +90,8 @@ def bench_train(
     usual = EPOCH_SIZES if device.type == "cuda" else EPOCH_SIZES[:1]
     sizes = (wanted.sizes or usual) if wanted.epoch else ()
     warm_up = 30 if device.type == "cuda" else 1  # enough to meet each length that a step is compiled for
-    for_steps = max(max(wanted.batches) * (warm_up + wanted.steps + PROFILED_STEPS), wanted.ranked or 0)
+    largest = max(*wanted.batches, PAIRS[0] if wanted.pairs else 0)
+    for_steps = max(largest * (warm_up + wanted.steps + PROFILED_STEPS), wanted.ranked or 0)
     with TemporaryDirectory(prefix="nearer-bench-", ignore_cleanup_errors=True) as name, own_cache(Path(name, "cache")):
         scratch = Path(name)
         folder, model = model_or_shape(wanted.model, wanted.shape, scratch / "model")
@@ -98,7 +99,7 @@ def bench_train(
         encoder = Encoder.load(folder, pooling="cls", max_length=longest, device="cpu")
         encoder.save(scratch / "layout")
         text = corpus_text(wanted.corpus, max(for_steps, *sizes, 0), encoder.tokenizer)
-        text.check_enough(max(wanted.batches), "--batch")
+        text.check_enough(largest, "--batch")
         if wanted.sizes and wanted.epoch:
             text.check_enough(max(sizes), "--sizes")
         if wanted.ranked:

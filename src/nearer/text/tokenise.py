@@ -41,6 +41,8 @@ def tokenise_counting(
 def token_counts(tokenizer: PreTrainedTokenizerBase, sentences: Sequence[str]) -> list[int]:
     """How many tokens each sentence has uncut, special ones included."""
     backend: Any = getattr(tokenizer, "backend_tokenizer", None)
+    if not sentences:
+        return []
     if backend is None:
         encoded = tokenizer(
             list(sentences), truncation=False, padding=False, return_attention_mask=False, verbose=False
