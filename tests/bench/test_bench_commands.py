@@ -29,13 +29,14 @@ def read(path: Path) -> Report:
 
 
 class TestTrain:
-    def test_pairs_of_unequal_sides(self, bench, tmp_path: Path) -> None:
+    def test_pairs_of_unequal_sides(self, bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("nearer.bench.train.PAIRS", (4, 24))
         path = tmp_path / "report.json"
         done = bench("train", "--shape", "tiny", "--batch", 4, "--steps", 1, "--pairs", "--json", path)
         assert done.code == 0, done.err
         rows = [row for row in read(path).rows if row.subject == steps.PAIRS_SUBJECT]
         assert [row.what.partition(",")[0] for row in rows] == [PEER, OURS]
-        assert {(row.batch, row.max_length) for row in rows} == {(32, 128)}
+        assert {(row.batch, row.max_length) for row in rows} == {(4, 24)}
         assert rows[1].times_faster == {rows[0].what: pytest.approx(rows[0].seconds / rows[1].seconds)}
 
     def test_titles_are_short_and_texts_fill_the_length(self) -> None:

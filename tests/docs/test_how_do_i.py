@@ -88,7 +88,10 @@ def test_there_is_an_answer_to_each_of_the_most_asked_questions() -> None:
     assert len(RUN_HERE) >= 14
 
 
-@pytest.mark.parametrize("command", RUN_HERE)
+# what takes long here is tested elsewhere in smaller pieces
+@pytest.mark.parametrize(
+    "command", [pytest.param(one, marks=[pytest.mark.slow] if " onnx " in one else []) for one in RUN_HERE]
+)
 def test_a_command(command: str, finished, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
     if (package := NEEDED.get(command.split()[1])) is not None:
         pytest.importorskip(package)
@@ -104,6 +107,7 @@ def test_the_claims_about_what_is_shown(finished, monkeypatch: pytest.MonkeyPatc
     assert "100" in run("nearer data read documents.jsonl --as pairs")  # per cent of the texts contain their title
 
 
+@pytest.mark.slow
 def test_sentence_transformers(finished, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
     pytest.importorskip("sentence_transformers")
     [train] = [command for command in RUN_HERE if command.endswith("--out runs/mine")]
@@ -112,6 +116,7 @@ def test_sentence_transformers(finished, folder: Path, monkeypatch: pytest.Monke
     assert "tensor" in _run(program, folder)
 
 
+@pytest.mark.slow
 def test_the_openai_client(folder: Path) -> None:
     pytest.importorskip("fastapi")
     pytest.importorskip("openai")

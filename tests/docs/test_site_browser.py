@@ -43,8 +43,7 @@ def opened(browser: Any, size: tuple[int, int], colours: str = "light") -> Itera
     assert wrong == []
 
 
-@pytest.mark.parametrize("colours", ["light", "dark"])
-@pytest.mark.parametrize("size", [PHONE, DESKTOP], ids=["phone", "desktop"])
+@pytest.mark.parametrize(("size", "colours"), [(PHONE, "light"), (DESKTOP, "dark")], ids=["phone", "desktop"])
 def test_every_page_fits_the_window(
     browser: Any, site: Path, size: tuple[int, int], colours: str, tmp_path: Path
 ) -> None:
