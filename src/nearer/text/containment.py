@@ -19,13 +19,13 @@ FEWEST_WORDS = 2
 
 def contains_the_other(pair: Pair) -> bool:
     """Whether all words of one side stand in the other, in order and without a gap; case and punctuation aside."""
-    shorter, longer = sorted((_words(pair.first), _words(pair.second)), key=len)
+    shorter, longer = sorted((plain_words(pair.first), plain_words(pair.second)), key=len)
     return len(shorter) >= FEWEST_WORDS and f" {' '.join(shorter)} " in f" {' '.join(longer)} "
 
 
 def without_the_other(pair: Pair) -> Pair | None:
     """The pair with the shorter side's words cut out of the longer one; None where nothing would be left of it."""
-    if len(_words(pair.first)) > len(_words(pair.second)):
+    if len(plain_words(pair.first)) > len(plain_words(pair.second)):
         rest = _cut(pair.first, pair.second)
         return None if rest is None else pair._replace(first=rest)
     rest = _cut(pair.second, pair.first)
@@ -34,7 +34,7 @@ def without_the_other(pair: Pair) -> Pair | None:
 
 def _cut(longer: str, shorter: str) -> str | None:
     found = list(WORD.finditer(longer))
-    words, wanted = [match.group().casefold() for match in found], _words(shorter)
+    words, wanted = [match.group().casefold() for match in found], plain_words(shorter)
     starts = range(len(words) - len(wanted) + 1)
     start = next(start for start in starts if words[start : start + len(wanted)] == wanted)
     before = longer[: found[start].start()].strip()
@@ -44,5 +44,6 @@ def _cut(longer: str, shorter: str) -> str | None:
     return rest if WORD.search(rest) else None
 
 
-def _words(text: str) -> list[str]:
+def plain_words(text: str) -> list[str]:
+    """The words of a text without case and punctuation."""
     return [word.casefold() for word in WORD.findall(text)]

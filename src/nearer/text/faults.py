@@ -41,7 +41,7 @@ class Fault(Enum):
         self.drops = drops
 
 
-# Of these, most records of a good file may be: blank lines, repetitions, lists cut to a wish
+# A good file may have many of these: blank lines, repetitions, short lists
 EXPECTED = frozenset({Fault.EMPTY, Fault.DUPLICATE_DROPPED, Fault.SHORT_LIST, Fault.HELD_OUT})
 
 
@@ -57,7 +57,7 @@ class Tally:
 class ReadReport:
     """The account of one reading: `read == kept + dropped` holds at every moment between records.
 
-    allow_dropped: that most records are unusable is meant, and no error.
+    allow_dropped: it is no error if most records cannot be used.
     """
 
     source: str

@@ -1,19 +1,18 @@
 """Records that are held out of a text before training, and the text without them.
 
-Which ones follows from their content alone: not from the seed, nor from their order. So runs with other seeds, and
-resumed ones, hold out the same. What is trained on shares no text with them: not a side of a pair, not a duplicate that
-differs in case or punctuation.
+A digest of its content decides whether a record is held out. So runs with other seeds, and resumed runs, hold out the
+same records. Training never sees a text of theirs: neither a side of a pair, nor a copy in other case or punctuation.
 """
 
 from __future__ import annotations
 
 import hashlib
 import heapq
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from nearer.text.containment import plain_words
 from nearer.text.faults import Fault
 from nearer.text.reading import Reading
 from nearer.text.records import texts_of
@@ -34,7 +33,7 @@ class HeldOut:
 
 
 class WithoutTexts(Reading[Any]):
-    """The records of a reading, less those with a text that is among some others."""
+    """The records of a reading, without those that have one of the given texts."""
 
     def __init__(self, reading: Reading[Any], texts: frozenset[str]) -> None:
         """texts: as `same_text` writes them."""
@@ -81,7 +80,7 @@ def hold_out(reading: Reading[Any], count: int | None = None) -> HeldOut:
 
 def same_text(text: str) -> str:
     """The words of a text without case and punctuation: what makes two texts the same."""
-    return " ".join(re.findall(r"\w+", text.casefold())) or text
+    return " ".join(plain_words(text)) or text
 
 
 def _digest(record: Any) -> int:

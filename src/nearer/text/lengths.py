@@ -13,9 +13,9 @@ from nearer.text.tokenise import token_counts
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-# So many texts tell the 95th percentile well enough
+# This many texts are enough to estimate the percentile
 SAMPLE = 10_000
-WHOLE = 95  # percent of texts that are not cut
+WHOLE = 95  # per cent of the texts are not cut
 MULTIPLE = 8
 SHORTEST = 32
 
