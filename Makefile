@@ -2,13 +2,19 @@
 # make demo    train on this machine's docstrings, offline make test-slow  real models and data ($NEARER_SHARED, minutes)
 # make browser install Chromium (Debian, Ubuntu) for the tests that look at pages; without one they are skipped
 # make pictures the screenshots of docs/images, as the browser tests make them
+# make fuzz    the fuzz targets of tests/fuzz, with $(FUZZ) examples each (minutes to hours)
+# make test-lowest  the tests of LOWEST with the lowest versions that pyproject.toml allows, in .venv-lowest
 # make docs    site/ from docs/, to be read in a browser without a network; a broken link is an error
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 PICTURES := page-compare-desktop-light page-map-desktop-light page-search-phone-dark report-several-curves-desktop-light
 
-.PHONY: setup browser test test-slow architectures check format demo docs pictures clean
+FUZZ ?= 5000
+LOWEST ?= tests/text tests/encoder tests/export/test_onnx_by_name.py tests/search/test_search_index.py tests/cli/test_model_commands.py \
+  tests/training/test_run.py tests/serve/test_serve_endpoints.py tests/analysis/test_figures.py tests/construct/test_surface.py
+
+.PHONY: setup browser test test-slow test-lowest fuzz architectures check format demo docs pictures clean
 
 setup: $(READY)
 
@@ -29,18 +35,34 @@ test: $(READY)
 test-slow: $(READY)
 	$(BIN)/pytest -m slow
 
+fuzz: $(READY)
+	NEARER_FUZZ=$(FUZZ) OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal tests/fuzz
+
+test-lowest: .venv-lowest/.ready
+	OMP_NUM_THREADS=1 .venv-lowest/bin/pytest -n 2 --dist worksteal $(LOWEST) --deselect \
+	  'tests/export/test_onnx_by_name.py::test_its_scores_are_those_of_the_model_it_was_made_of[mobilebert]' # near ties
+
+.venv-lowest/.ready: pyproject.toml constraints-lowest.txt
+	$(PYTHON) -m venv .venv-lowest
+	.venv-lowest/bin/pip install --quiet --upgrade pip
+	.venv-lowest/bin/pip install --quiet --constraint constraints-lowest.txt torch
+	.venv-lowest/bin/pip install --quiet --constraint constraints-lowest.txt \
+	  --editable '.[parquet,serve,search,construct,hub,onnx,plots,tensorboard,sentence-transformers]' \
+	  pytest pytest-xdist hypothesis httpx scikit-learn
+	touch $@
+
 # docs/architectures.md: what works with which architecture, found out anew (minutes)
 architectures: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python tests/checkpoints/zoo_table.py
 
 check: $(READY)
-	$(BIN)/ruff check src tests examples mkdocs_hooks
-	$(BIN)/ruff format --check src tests examples mkdocs_hooks
+	$(BIN)/ruff check src tests examples benchmarks mkdocs_hooks
+	$(BIN)/ruff format --check src tests examples benchmarks mkdocs_hooks
 	$(BIN)/mypy
 
 format: $(READY)
-	$(BIN)/ruff check --fix src tests examples mkdocs_hooks
-	$(BIN)/ruff format src tests examples mkdocs_hooks
+	$(BIN)/ruff check --fix src tests examples benchmarks mkdocs_hooks
+	$(BIN)/ruff format src tests examples benchmarks mkdocs_hooks
 
 demo: $(READY)
 	$(BIN)/nearer demo
@@ -54,4 +76,4 @@ pictures: $(READY)
 	for name in $(PICTURES); do cp build/pictures/$$name.png docs/images/; done
 
 clean:
-	rm -rf .venv build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-lowest build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -9,7 +9,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-pytest_plugins = ["not_covered"]
+pytest_plugins = ["long_walks", "not_covered"]
 
 # how long an example takes to be drawn depends on what else the machine does
 hypothesis.settings.register_profile("patient", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])

@@ -6,6 +6,7 @@ traceback. Anything else that surfaces is a defect of ours.
 
 from __future__ import annotations
 
+import reprlib
 import warnings
 
 
@@ -40,6 +41,10 @@ class TrainingError(NearerError, RuntimeError):
     """A run that cannot go on; what was reached is in its folder."""
 
 
+class DamagedError(InputError, ModelError):
+    """A file that is not what nearer wrote; the message says how to get back to what was there."""
+
+
 class MissingExtraError(NearerError, ImportError):
     """An optional package is needed and not installed."""
 
@@ -55,6 +60,15 @@ class ModelWarning(UserWarning):
 def tell(message: str, *, argument: str | None = None) -> None:
     """Python shows a warning once for each text; the command line prints it in one line."""
     warnings.warn(ModelWarning(message, argument=argument), stacklevel=5)  # who called Encoder.load
+
+
+_shortened = reprlib.Repr()
+_shortened.maxstring = _shortened.maxother = 80
+
+
+def shown(value: object) -> str:
+    """A value that a user or a file gave, short enough to stand in a message."""
+    return _shortened.repr(value)
 
 
 def first_line(error: BaseException) -> str:

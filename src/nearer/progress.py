@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
+from nearer.terminal import console
+
 
 class Advance(Protocol):
     def __call__(self, amount: int = 1) -> None: ...
@@ -17,7 +19,6 @@ def progress_bar(description: str, total: int | None, unit: str, *, shown: bool)
     if not shown:
         yield lambda amount=1: None
         return
-    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (
@@ -27,7 +28,7 @@ def progress_bar(description: str, total: int | None, unit: str, *, shown: bool)
         TextColumn(f"{unit} {{task.fields[rate]}}"),
         TimeRemainingColumn(elapsed_when_finished=True),
     )
-    with Progress(*columns, console=Console(stderr=True)) as progress:
+    with Progress(*columns, console=console(stderr=True)) as progress:
         task = progress.add_task(description, total=total, rate="")
 
         def advance(amount: int = 1) -> None:

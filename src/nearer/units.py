@@ -18,10 +18,18 @@ def counts(text: str, setting: str) -> list[int]:
 
 
 def _count(text: str, setting: str) -> int:
-    found = re.fullmatch(r"(\d+)([km]?)", text.lower())
+    found = re.fullmatch(r"(\d{1,15})([km]?)", text.lower())
     if found is None or int(found[1]) == 0:
         raise SettingError(f"{setting}: {text!r} is not a number such as 64, 10k or 1m.")
     return int(found[1]) * _FACTORS[found[2]]
+
+
+def parsed_bytes(text: str, setting: str) -> int:
+    """'20GB' or '512 MiB' as a number of bytes."""
+    found = re.fullmatch(r"(\d{1,15}(?:\.\d{1,6})?)\s*([kmgt]?)(i?)b?", text.strip().lower())
+    if found is None:
+        raise SettingError(f"{setting}: {text!r} is not a size such as 512MB or 20GB.")
+    return int(float(found[1]) * (1024 if found[3] else 1000) ** " kmgt".index(found[2] or " "))
 
 
 def as_count(value: float | None) -> str:

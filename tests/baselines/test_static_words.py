@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from word_file import VECTORS
 
+from faulty_disk import unchecked
 from nearer.analysis import analyse
 from nearer.baselines import StaticWords, load_scorer, static_words
 from nearer.baselines.static_words import forms, tokens
@@ -150,7 +151,7 @@ class TestFolder:
         self, model: StaticWords, tmp_path: Path, damage: Callable[[Path], object], told: str
     ) -> None:
         model.save(tmp_path / "words")
-        damage(tmp_path / "words")
+        damage(unchecked(tmp_path / "words"))
         with pytest.raises(ModelError, match=told) as caught:
             StaticWords.load(tmp_path / "words")
         assert "\n" not in str(caught.value)

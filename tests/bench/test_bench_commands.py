@@ -46,6 +46,7 @@ class TestTrain:
         assert all(len(text.split()) > 40 for text in texts)
         assert not any(title in text for title, text in zip(titles, texts, strict=True))
 
+    @pytest.mark.slow
     def test_all_of_it(self, bench, tmp_path: Path) -> None:
         path = tmp_path / "report.json"
         done = bench(

@@ -23,7 +23,7 @@ class TestTold:
             assert "Missing argument" in outcome.err
             return
         line = outcome.err.splitlines()[-1]
-        assert line.startswith("error: No such option: -")
+        assert line.startswith(("error: No such option: -", "error: No such option '-"))
         mend = 'a sentence that begins with - goes after --: nearer similarity MODEL -- "-5 degrees" "cold"'
         assert line.endswith(mend)
 

@@ -74,7 +74,7 @@ class TestOneRecipe:
         [
             ("simcse-wik", "recipe: there is none named 'simcse-wik'. Did you mean 'simcse-wiki-mini'?"),
             ("q", "recipe: there is none named 'q'. `nearer recipes` lists them."),
-            ("none.yaml", "none.yaml: no such recipe."),
+            ("none.yaml", "none.yaml: is missing; name a recipe of `nearer recipes`, or mend the file."),
         ],
     )
     def test_names_that_are_none(self, nearer: Nearer, name: str, told: str) -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from nearer.construct.construction import Construction
 from nearer.errors import InputError, SettingError
+from nearer.storage.sealed import read_sealed_json
 
 ABOUT = {"kind": "test", "seed": 1, "corpus": "abc"}
 
@@ -22,7 +23,7 @@ def test_records_stand_in_the_order_of_their_numbers_not_of_their_making(tmp_pat
         building.add(0, {"text": "null ü"})
         place = building.finish({"tokens": 7})
     assert [json.loads(line)["text"] for line in place.read_text(encoding="utf-8").splitlines()] == ["null ü", "zwei"]
-    header = json.loads((tmp_path / "d/about.json").read_text(encoding="utf-8"))
+    header = read_sealed_json(tmp_path / "d/about.json", "")
     assert header == {
         "about": ABOUT,
         "notes": {"by": "hand"},

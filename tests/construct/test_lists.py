@@ -17,6 +17,7 @@ from nearer.construct.requests import Generated, Request
 from nearer.construct.starts import GivenStarts
 from nearer.construct.templates import Template
 from nearer.errors import InputError, SettingError
+from nearer.storage.sealed import sealed_lines
 from nearer.text import read_ranking_lists, read_sentences
 
 
@@ -82,7 +83,7 @@ def test_records_stand_in_the_order_of_their_starts(build: Build, tmp_path: Path
 
 def test_what_was_rejected_is_in_the_journal(build: Build, tmp_path: Path) -> None:
     build(tmp_path / "d", some_fail)
-    lines = [json.loads(line) for line in (tmp_path / "d/journal.jsonl").read_text().splitlines()]
+    lines = [line for _, line in sealed_lines(tmp_path / "d/journal.jsonl") if line]
     [line] = [line for line in lines if line["number"] == 5]
     assert line == {"number": 5, "rejected": EMPTY, "detail": {"sentences": ["s5", "s5 | 1"], "answer": ""}}
 

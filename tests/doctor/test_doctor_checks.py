@@ -183,13 +183,13 @@ class TestCache:
         assert only(stores.token_stores()).found.startswith("1 damaged; 0 whole")
 
     def test_an_unfinished_token_store(self, cache: Path) -> None:
-        left = cache / "tokens" / "abc.unfinished-1"
+        left = cache / "tokens" / ".abc-1.unfinished"
         left.mkdir(parents=True)
         finding = only(stores.token_stores())
         assert (finding.state, finding.mend.endswith(f"rm -r {left}")) == (State.doubtful, True)
 
     def test_one_that_is_being_built(self, cache: Path) -> None:
-        (cache / "tokens" / "abc.unfinished-1").mkdir(parents=True)
+        (cache / "tokens" / ".abc-1.unfinished").mkdir(parents=True)
         with FileLock(cache / "tokens" / "abc.lock"):
             finding = only(stores.token_stores())
         assert (finding.state, finding.found) == (State.good, "0 whole, 0 MiB; 1 being built")
@@ -198,7 +198,7 @@ class TestCache:
         store = VectorStore(encoder)
         store.rows(read_sentences(text))
         assert only(stores.vector_stores()).found.endswith(" 2")
-        for path in (store.folder / "rows").glob("*.npy"):
+        for path in (store.folder / "rows").iterdir():
             path.unlink()
         assert only(stores.vector_stores()).found.endswith(": interrupted after 2")
         (store.folder / "vectors.bin").write_bytes(b"")

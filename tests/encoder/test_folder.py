@@ -14,6 +14,7 @@ from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer
 from sentence_transformers import models as modules
 
+from faulty_disk import unchecked
 from nearer.encoder import Encoder
 from nearer.encoder.pooling import POOLINGS
 from nearer.errors import ModelError, SettingError
@@ -153,6 +154,7 @@ class TestRefusals:
     @pytest.fixture
     def saved(self, tiny_model: Tiny, tmp_path: Path) -> Path:
         Encoder.load(tiny_model("bert"), pooling="cls", device="cpu").save(tmp_path / "saved")
+        unchecked(tmp_path / "saved")
         return tmp_path / "saved"
 
     def test_a_plain_checkpoint_needs_its_pooling_named(self, copy: Path) -> None:
@@ -189,9 +191,9 @@ class TestRefusals:
         ("spoil", "message"),
         [
             (lambda f: (f / "config.json").unlink(), "no config.json"),
-            (lambda f: (f / "config.json").write_text("{"), "config.json cannot be used"),
+            (lambda f: (f / "config.json").write_text("{"), "config.json: cannot be read .not JSON"),
             (lambda f: (f / "config.json").write_text('{"model_type": "nonsense"}'), "config.json cannot be used"),
-            (lambda f: (f / "model.safetensors").write_bytes(b"not weights"), "weights cannot be loaded"),
+            (lambda f: (f / "model.safetensors").write_bytes(b"not weights"), "model.safetensors: cannot be read"),
             (lambda f: (f / "model.safetensors").unlink(), "no weights"),
             (lambda f: (f / "tokenizer.json").unlink(), "no tokenizer"),
             (lambda f: (f / "tokenizer.json").write_text("{}"), "tokenizer cannot be loaded"),
@@ -229,7 +231,7 @@ class TestRefusals:
         encoder = Encoder.load(tiny_model("bert"), pooling="cls", device="cpu")
         encoder.add_head()
         encoder.save(tmp_path / "model")
-        path = tmp_path / "model" / "2_Dense" / "config.json"
+        path = unchecked(tmp_path / "model") / "2_Dense" / "config.json"
         path.write_text(json.dumps({**json.loads(path.read_text()), "activation_function": "os.system"}))
         with pytest.raises(ModelError, match="activation 'system'"):
             Encoder.load(tmp_path / "model")

@@ -133,7 +133,7 @@ class TestTruncation:
         saved(tmp_path / "theirs", *pooled(tiny_model), truncate_dim=10)
         path = tmp_path / "theirs" / "config_sentence_transformers.json"
         path.write_text(json.dumps({**json.loads(path.read_text()), "truncate_dim": wrong}))
-        with pytest.raises(SettingError, match="truncate_dim"):
+        with pytest.raises(ModelError, match=r"config_sentence_transformers.json: truncate_dim: "):
             Encoder.load(tmp_path / "theirs", device="cpu")
 
     def test_an_onnx_graph_gives_the_same(self, tiny_model: Tiny, tmp_path: Path, sentences: list[str]) -> None:
@@ -346,7 +346,7 @@ class TestRouter:
 
     def test_damage_is_one_line(self, theirs: SentenceTransformer, tmp_path: Path) -> None:
         (tmp_path / "theirs" / "router_config.json").write_text("{}")
-        with pytest.raises(ModelError, match="not the description of a Router"):
+        with pytest.raises(ModelError, match=r"router_config.json: types: Field required"):
             Encoder.load(tmp_path / "theirs")
 
 
@@ -386,7 +386,7 @@ class TestLayerWeights:
         with pytest.raises(ModelError, match="has no layer_weights, 3 weights are needed"):
             Encoder.load(tmp_path / "theirs")
         (place / "config.json").write_text("{}")
-        with pytest.raises(ModelError, match=r"config.json: does not say layer_start"):
+        with pytest.raises(ModelError, match=r"config.json: layer_start: Field required"):
             Encoder.load(tmp_path / "theirs")
 
     @pytest.mark.slow

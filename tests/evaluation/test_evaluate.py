@@ -15,6 +15,7 @@ from nearer.errors import InputError, SettingError
 from nearer.evaluation import PairTask, evaluate, file_task, load_tasks
 from nearer.evaluation.correlation import pearson, spearman
 from nearer.evaluation.reranking import RerankingQuery, RerankingTask
+from nearer.storage.sealed import read_sealed_json
 from nearer.text import Pair
 
 GRADED = [Pair("a", "bb", 5), Pair("a", "dddd", 4), Pair("ccc", "a", 4.5), Pair("a", "ffffffff", 1), Pair("a", "a", 5)]
@@ -198,7 +199,7 @@ class TestProtocol:
     def test_json_says_it_all(self, wiki_mini: Encoder, tmp_path: Path) -> None:
         results = evaluate(wiki_mini, [task(), task("y")])
         results.write_json(tmp_path / "scores.json")
-        read = json.loads((tmp_path / "scores.json").read_text(encoding="utf-8"))
+        read = read_sealed_json(tmp_path / "scores.json", "")
         assert read == results.to_dict()
         assert read["protocol"] == results.protocol
         assert (read["average"], read["scores"][1]["score"]) == (results.average, results["y"])

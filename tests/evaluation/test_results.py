@@ -11,6 +11,7 @@ from rich.console import Console
 
 from nearer.errors import InputError
 from nearer.evaluation import Results, TaskScore
+from nearer.storage.sealed import read_sealed_json
 
 PROTOCOL = {"similarity": "cosine", "pooling": "cls", "head": False}
 DATA_HASH = "0123456789abcdef"
@@ -249,8 +250,7 @@ class TestJson:
         found = results(score("a"), score("b", figure=None, remark="undefined: …"), model="modèle 中")
         found.write_json(tmp_path / "scores.json")
         text = (tmp_path / "scores.json").read_text(encoding="utf-8")
-        assert json.loads(text) == found.to_dict()
-        assert text == found.to_json() + "\n"
+        assert read_sealed_json(tmp_path / "scores.json", "") == found.to_dict() == json.loads(found.to_json())
         assert "modèle 中" in text
 
     def test_nothing_outside_the_standard(self) -> None:

@@ -23,6 +23,7 @@ from nearer.export import Source, export_folder, load_source
 from nearer.export.card import Told, markdown_table, model_card
 from nearer.export.papers import PAPERS
 from nearer.methods import METHODS
+from nearer.storage.sealed import read_sealed_json
 from nearer.teachers import RankEncoder
 
 Model = Callable[[str], Path]
@@ -174,7 +175,7 @@ def test_scores_from_a_file(run: Path, tmp_path: Path) -> None:
     card = (out / "README.md").read_text(encoding="utf-8")
     assert "| STS | split |" in card
     assert "| ranking | split |" in card
-    content = json.loads((tmp_path / "scores.json").read_text())
+    content = read_sealed_json(tmp_path / "scores.json", "")
     content["protocol"]["pooling"] = "cls"
     (tmp_path / "scores.json").write_text(json.dumps(content))
     with pytest.raises(InputError, match="measured with pooling cls, the model has mean"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
 from collections.abc import Callable
@@ -11,6 +12,7 @@ import pytest
 import typer
 from tiny_runs import Runs, make_runs
 
+from faulty_disk import unchecked
 from nearer.cli.main import Commands
 from nearer.cli.report import report
 
@@ -27,9 +29,14 @@ def runs(tmp_path_factory: pytest.TempPathFactory, tiny_model: Callable[[str], P
 
 @pytest.fixture
 def copied(runs: Runs, tmp_path: Path) -> Path:
-    """The finished run, to be changed."""
-    shutil.copytree(runs.finished, tmp_path / "copied")
-    return tmp_path / "copied"
+    """The finished run, to be changed: without its checksums."""
+    folder = unchecked(Path(shutil.copytree(runs.finished, tmp_path / "copied")))
+    scores = json.loads((folder / "scores.json").read_text())
+    del scores["checksum"]
+    (folder / "scores.json").write_text(json.dumps(scores))
+    config = (folder / "config.yaml").read_text()
+    (folder / "config.yaml").write_text("".join(line for line in config.splitlines(True) if "# checksum" not in line))
+    return folder
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from tiny_runs import Runs
 
-from nearer.errors import InputError, SettingError
+from nearer.errors import InputError, ModelError, SettingError
 from nearer.report.metrics_log import read_metrics
 from nearer.report.run_folder import read_run
 from nearer.report.subjects import read_subjects
@@ -30,7 +30,8 @@ def test_a_stopped_run_has_its_best_so_far(runs: Runs) -> None:
     run = read_run(runs.stopped)
     assert not run.finished
     assert run.metrics.last_step == 10
-    assert run.model == runs.stopped / "checkpoints" / "best"
+    assert run.model is not None
+    assert (run.model.parent, run.model.name[:5]) == (runs.stopped / "checkpoints", "best-")
     assert run.scores is None
 
 
@@ -48,7 +49,7 @@ class TestMetrics:
             ("\udcff", "not JSON"),
             ('{"loss": 1.0}', "no step"),
             ('{"step": true}', "no step"),
-            ("[1]", "no step"),
+            ("[1]", "no object"),
             ('{"step": 2, "loss": NaN}', "loss is not a number"),
             ('{"step": 2, "loss": "1"}', "loss is not a number"),
             ('{"step": 2, "loss": null}', "loss is not a number"),
@@ -81,7 +82,7 @@ class TestBrokenFolders:
     @pytest.mark.parametrize(
         ("content", "told"),
         [
-            ("recipe: [", r"config.yaml: cannot be read \(while parsing"),
+            ("recipe: [", r"config.yaml: cannot be read \(not YAML: while parsing"),
             ("- 1", r"is not that of a run \(no recipe, settings, corpus\)"),
             ("recipe: a\ncorpus: b", r"\(no settings\)"),
             ("recipe: a\ncorpus: b\nsettings: 3", "settings are not a list of `setting: value` lines"),
@@ -127,7 +128,7 @@ class TestBrokenFolders:
 
     def test_with_a_model_whose_facts_are_broken(self, copied: Path) -> None:
         (copied / "model" / "nearer.json").write_text("{")
-        with pytest.raises(InputError, match=r"nearer.json: cannot be read"):
+        with pytest.raises(ModelError, match=r"nearer.json: cannot be read"):
             read_run(copied)
 
 

@@ -27,6 +27,7 @@ def made(encoder: Encoder, corpus: Path, tmp_path: Path) -> Path:
 def change(folder: Path, **changes: Any) -> None:
     path = folder / "manifest.json"
     found = json.loads(path.read_text())
+    del found["checksum"]  # as who changes it on purpose does
     for place, value in changes.items():
         part = found
         *above, name = place.split("__")
@@ -45,31 +46,32 @@ def refusal(folder: Path) -> str:
 
 class TestDamage:
     @pytest.mark.parametrize("name", ["vectors.bin", "texts.bin", "ends.bin", "lines.bin", "ivf-1.faiss"])
-    def test_cut_files(self, name: str, made: Path) -> None:
+    def test_cut_files(self, name: str, made: Path, corpus: Path) -> None:
         size = (made / name).stat().st_size
         os.truncate(made / name, size - 1)
-        assert refusal(made) == (
-            f"{made / name}: has {size - 1:,} bytes, {size:,} belong there; it was cut, build the index anew."
-        )
+        cut = f"{made / name}: has {size - 1:,} bytes, {size:,} belong there; it was cut,"
+        assert refusal(made) == f"{cut} build the index anew from {corpus}."
         (made / name).unlink()
-        assert refusal(made) == f"{made / name}: is missing; build the index anew."
+        assert refusal(made) == f"{made / name}: is missing; build the index anew from {corpus}."
 
     def test_a_structure_of_the_right_size_with_other_content(self, made: Path) -> None:
         path = made / "ivf-1.faiss"
         path.write_bytes(b"\x00" * path.stat().st_size)
+        assert refusal(made).startswith(f"{path}: is not what was written (its checksum differs); build the index anew")
+        change(made, structure__sum=None)
         assert refusal(made).startswith(f"{path}: is damaged (")
 
     def test_a_structure_of_another_index(self, made: Path, encoder: Encoder, more: Path, tmp_path: Path) -> None:
         SearchIndex.build(encoder, more, tmp_path / "other", kind="ivf")
         other = tmp_path / "other" / "ivf-1.faiss"
         shutil.copy(other, made / "ivf-1.faiss")
-        change(made, structure__size=other.stat().st_size)
+        change(made, structure__size=other.stat().st_size, structure__sum=None)
         assert "holds 40 vectors of 32 numbers (IndexIVFScalarQuantizer), the manifest says 60 of 32" in refusal(made)
 
     @pytest.mark.parametrize(
         ("changes", "message"),
         [
-            ({"format": 7}, "has format 7, this version of nearer reads 2; build the index anew"),
+            ({"format": 7}, "has format 7, this version of nearer reads 3; build the index anew"),
             ({"dimension": 64}, "vectors.bin: has 7,680 bytes, 15,360 belong there"),
             ({"dimension": 16}, "holds 60 vectors of 32 numbers"),
             ({"count": 61}, "its sources have 60 rows, its count is 61"),
@@ -128,7 +130,7 @@ class TestRefusals:
         index = SearchIndex.open(made, model=encoder)
         (made / "lock").unlink(missing_ok=True)
         (made / "lock").mkdir()
-        with pytest.raises(InputError, match=r"made: the index cannot be written \(.+\)\."):
+        with pytest.raises(InputError, match=r"made: cannot be written \(.+\)\."):
             index.add(more)
 
     def test_somebody_else_is_writing(self, made: Path, encoder: Encoder, more: Path) -> None:

@@ -13,12 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from search_text import QUERIES, sentences, write_lines
 
+from faulty_disk import flip
 from nearer.encoder import Encoder
 from nearer.errors import InputError, SettingError
 from nearer.search import SearchIndex, building, read_documents
 from nearer.search.documents import Document, Passages, cut_into_passages
 from nearer.search.manifest import FORMAT
 from nearer.search.snippets import snippet
+from nearer.search.verify import damage
 from nearer.text import Fault
 from nearer.text.tokenise import tokenise
 
@@ -163,7 +165,7 @@ class TestRemovingAndReplacing:
         def stop(*arguments: object) -> None:
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(removal, "write_json", stop)
+        monkeypatch.setattr(removal, "write_sealed_json", stop)
         with pytest.raises(KeyboardInterrupt):
             documents.remove(["d1"])
         assert len(SearchIndex.open(documents.folder)) == 40
@@ -175,7 +177,9 @@ class TestRemovingAndReplacing:
         documents.remove(["d1", "d2"])
         file = documents.folder / documents.manifest.removed.file
         np.array([2, 1], dtype=np.int64).tofile(file)
-        with pytest.raises(InputError, match=rf"{file.name}: is damaged; build the index anew"):
+        with pytest.raises(
+            InputError, match=rf"{file.name}: is not what was written \(its checksum differs\); build the"
+        ):
             SearchIndex.open(documents.folder)
 
     def test_reranking_and_the_map_leave_them_out(self, documents: SearchIndex) -> None:
@@ -191,10 +195,10 @@ class TestFormat1:
     @pytest.fixture
     def old(self, index: SearchIndex) -> Path:
         """As the first version of the format had it."""
-        for name in ("ids.bin", "id_ends.bin", "documents.bin"):
+        for name in ("ids.bin", "id_ends.bin", "documents.bin", "pieces.bin"):
             (index.folder / name).unlink()
         manifest = json.loads((index.folder / "manifest.json").read_text())
-        for name in ("id_bytes", "documents", "passages", "removed"):
+        for name in ("id_bytes", "documents", "passages", "removed", "checksum"):
             del manifest[name]
         for source in manifest["sources"]:
             del source["replaced"]
@@ -215,6 +219,27 @@ class TestFormat1:
         assert (found[60].id, found[60].document) == ("d0", 60)
         opened.remove(["d0"])
         assert len(SearchIndex.open(old)) == 79
+
+    @pytest.mark.parametrize("format", [1, 2])
+    def test_its_rows_get_checksums_when_it_is_added_to(self, old: Path, encoder: Encoder, format: int) -> None:
+        if format == 2:
+            SearchIndex.open(old, model=encoder).add(["one", "two"])
+            manifest = json.loads((old / "manifest.json").read_text())
+            del manifest["checksum"]
+            (old / "manifest.json").write_text(json.dumps(manifest | {"format": 2}))
+            (old / "pieces.bin").unlink()
+        opened = SearchIndex.open(old, model=encoder)
+        assert opened.manifest.format == format
+        flip(old / "lines.bin", 3)
+        assert damage(old) == []  # nobody can tell
+        flip(old / "lines.bin", 3)
+        opened.add(corpus_of(20))
+        assert (opened.manifest.format, damage(old)) == (FORMAT, [])
+        for name in ("lines.bin", "texts.bin", "vectors.bin", "documents.bin"):
+            flip(old / name, 3)
+            [line] = damage(old)
+            assert line.startswith(f"{old / name}: is damaged at rows 0 to ")
+            flip(old / name, 3)
 
     def test_an_interrupted_addition_to_it_goes_on(self, old: Path, encoder: Encoder, monkeypatch) -> None:
         append, calls = building.RowWriter.append, []

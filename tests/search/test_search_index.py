@@ -139,7 +139,7 @@ class TestAdding:
         assert index.manifest.structure is not None
         assert index.manifest.structure.trained_rows == trained.trained_rows == 60
         assert sorted(path.name for path in (tmp_path / kind).glob("*.faiss")) == [f"{kind}-2.faiss"]
-        index.add(more)  # more than double now: an IVF's lists are made anew
+        index.add(more, again=True)  # more than double now: an IVF's lists are made anew
         assert index.manifest.structure.trained_rows == (140 if kind == "ivf" else 60)
 
     def test_auto_outgrows_exact(self, encoder: Encoder, corpus: Path, more: Path, tmp_path: Path, monkeypatch) -> None:
@@ -148,7 +148,7 @@ class TestAdding:
         index = SearchIndex.build(encoder, corpus, tmp_path / "auto", recall=1.0)
         kinds = [index.manifest.kind]
         for _ in range(2):
-            index.add(more)
+            index.add(more, again=True)
             kinds.append(index.manifest.kind)
             assert index.search(QUERIES, 9) == index.search(QUERIES, 9, exact=True)
         assert kinds == ["exact", "hnsw", "ivf"]
@@ -178,7 +178,7 @@ class TestAdding:
         before = other.search(QUERIES, 10)
         index.add(more)
         assert other.search(QUERIES, 10) == before
-        other.add(more)  # what the first one added is not lost
+        other.add(more, again=True)  # what the first one added is not lost
         assert len(other) == 140
         assert len(SearchIndex.open(index.folder)) == 140
 

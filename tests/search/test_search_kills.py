@@ -75,8 +75,9 @@ while True:
         break
     assert os.WIFSIGNALED(status), status
     seen = state(folder)
-    if seen != whole:
-        assert forked(folder, 10**9) == 0
+    # who does not know whether it was finished gives it once more: then it is told, and nothing is there twice
+    again = forked(folder, 10**9)
+    assert (again == 0) == (seen != whole or action == "replace"), again
     print(moment, seen, state(folder))
 """
 
@@ -85,7 +86,7 @@ while True:
     ("action", "kind", "step", "allowed"),
     [
         ("build", "exact", 3, {"unfinished", "30"}),
-        ("add", "ivf", 1, {"40", "70"}),
+        pytest.param("add", "ivf", 1, {"40", "70"}, marks=pytest.mark.slow),
         pytest.param("build", "hnsw", 1, {"unfinished", "30"}, marks=pytest.mark.slow),
         pytest.param("replace", "exact", 1, {"40", "30", "unfinished"}, marks=pytest.mark.slow),
     ],
@@ -114,8 +115,7 @@ def test_killed_at_every_moment(
     assert set(states) <= allowed
     assert states[0] == ("unfinished" if action == "build" else "40")
     assert step > 1 or states[-1] == ("70" if action == "add" else "30")  # also after the moment that counts
-    # replacing takes two renamings; who looks between them is told how to finish it
-    assert action != "replace" or states.count("unfinished") <= 1
+    assert action != "replace" or "unfinished" not in states  # where two folders change places at once
     assert {after for _, _, after in found} == {"70" if action == "add" else "30"}
     for moment, *_ in found:
         index = SearchIndex.open(root / moment, model=encoder)

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nearer.errors import InputError
-from nearer.search.rows import Extent, NewRows, RowWriter, file_sizes, open_lines, open_vectors
+from nearer.search.rows import Extent, NewRows, RowWriter, file_sizes
+from nearer.search.stored import StoredRows
 from nearer.search.texts import TextStore
 
 TEXTS = st.lists(st.lists(st.text(max_size=20), max_size=5), max_size=5)
@@ -42,9 +43,9 @@ class TestStore:
             assert [store[row] for row in range(-len(store), 0)] == given_texts
             assert store[1:-1:2] == given_texts[1:-1:2]
             assert extent[:2] == (len(given_texts), len("".join(given_texts).encode()))
-            found = open_vectors(Path(folder), extent.rows, 2)
-            assert found[:, 1].tolist() == [n for n, window in enumerate(windows) for _ in window]
-            assert open_lines(Path(folder), extent.rows).tolist() == [n for w in windows for n in range(len(w))]
+            found = StoredRows(Path(folder), extent, 2)
+            assert found.vectors[:, 1].tolist() == [n for n, window in enumerate(windows) for _ in window]
+            assert found.lines.tolist() == [n for w in windows for n in range(len(w))]
 
     @settings(deadline=None, max_examples=20)
     @given(TEXTS, TEXTS, TEXTS)
@@ -64,7 +65,10 @@ class TestStore:
                     writer.append(new_rows(window, 0, writer.extent))
             assert list(TextStore(folder, *writer.extent[:2])) == texts + [text for window in after for text in window]
             sizes = file_sizes(writer.extent, 2)
-            assert {path.name: path.stat().st_size for path in folder.iterdir()} == sizes  # nothing lies behind it
+            found = {path.name: path.stat().st_size for path in folder.iterdir()}
+            pieces = found.pop("pieces.bin")
+            assert found == sizes  # nothing lies behind it
+            assert pieces == 128 * len(StoredRows(folder, writer.extent, 2).pieces)
 
     def test_beyond_the_end(self, tmp_path: Path) -> None:
         store = TextStore(tmp_path, *write(tmp_path, [["one", "two"]])[:2])

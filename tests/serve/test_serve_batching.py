@@ -7,9 +7,11 @@ from collections.abc import Awaitable
 
 import pytest
 
+from nearer.errors import ModelError
 from nearer.serve.batching import Batcher
 from nearer.serve.limits import Limits, Refusal
 from nearer.serve.metrics import Metrics
+from nearer.serve.served import ServedModel
 from patience import HANG
 
 
@@ -78,7 +80,7 @@ class TestTogether:
     def test_tokens_bound_a_batch(self, watched, batcher) -> None:
         async def work() -> None:
             long = "x" * 80  # 22 tokens by the estimate
-            queue = batcher(batch_tokens=50)
+            queue = batcher(batch_tokens=400)  # more than a quarter, so in pieces of an eighth
             await queue.submit([long] * 5, vectors)
             assert [len(batch) for batch in watched.batches] == [2, 2, 1]
             await batcher(batch_tokens=1).submit([long] * 2, vectors)
@@ -102,16 +104,144 @@ class TestTogether:
         run(work())
 
 
+class TestTurns:
+    def test_many_requests_of_one_client_let_another_pass(self, watched, batcher) -> None:
+        """Ten long requests wait; the other client's is in the next batch."""
+
+        async def work() -> None:
+            queue = batcher(batch_tokens=200)
+            watched.gate.clear()
+            first = queue.submit(["a"], vectors, client="greedy")
+            await entered(watched)
+            many = [queue.submit(["x" * 80] * 6, vectors, client="greedy") for _ in range(10)]
+            other = queue.submit(["other"], vectors, client="other")
+            watched.gate.set()
+            await other
+            assert "other" in watched.batches[1]
+            await asyncio.gather(first, *many)
+
+        run(work())
+
+    def test_no_batch_is_long_because_somebody_asks_for_much(self, watched, batcher) -> None:
+        """Short requests go together; a piece of a long one is by itself, and an eighth at most."""
+
+        async def work() -> None:
+            queue = batcher(batch_tokens=400)  # 80 characters are 22 tokens by the estimate
+            watched.gate.clear()
+            first = queue.submit(["a"], vectors)
+            await entered(watched)
+            long = [queue.submit(["x" * 80] * 6, vectors, client=client) for client in "abc"]
+            short = [queue.submit([f"short {client}"], vectors, client=f"other {client}") for client in "abc"]
+            watched.gate.set()
+            await asyncio.gather(*short)
+            assert sorted(watched.batches[1]) == ["short a", "short b", "short c"]
+            await asyncio.gather(first, *long)
+            assert watched.batches[2:] == [["x" * 80] * 2] * 9
+
+        run(work())
+
+    def test_clients_with_much_take_turns(self, watched, batcher) -> None:
+        async def work() -> None:
+            queue = batcher(batch_tokens=64)  # an eighth takes two of these texts
+            watched.gate.clear()
+            first = queue.submit(["a"], vectors)
+            await entered(watched)
+            asked = [queue.submit([f"{client} {n} xxxx" for n in range(6)], vectors, client=client) for client in "abc"]
+            watched.gate.set()
+            await asyncio.gather(first, *asked)
+            assert [batch[0][0] for batch in watched.batches[1:]] == ["a", "b", "c"] * 3
+
+        run(work())
+
+    def test_short_ones_do_not_starve_a_long_one(self, watched, batcher) -> None:
+        """Either kind gets half of the work while both wait."""
+
+        async def work() -> None:
+            queue = batcher(batch_tokens=80, batch_texts=5)  # five of these short texts are a piece of 10
+            watched.gate.clear()
+            first = queue.submit(["a"], vectors)
+            await entered(watched)
+            short = [queue.submit(["b"], vectors, client=f"short {n}") for n in range(40)]
+            long = queue.submit([f"long {n}" for n in range(12)], vectors, client="long")
+            watched.gate.set()
+            await asyncio.gather(first, long, *short)
+            kinds = "".join("l" if batch[0].startswith("long") else "s" for batch in watched.batches[1:])
+            assert kinds.startswith("slslsl")
+
+        run(work())
+
+    def test_texts_in_another_way_are_a_batch_of_their_own(self, watched, batcher, encoder) -> None:
+        async def work() -> None:
+            unit = ServedModel(encoder, "unit", normalize=True)
+            queue = batcher()
+            watched.gate.clear()
+            first = queue.submit(["a"], vectors)
+            await entered(watched)
+            asked = [queue.submit(["rain"], vectors), queue.submit(["rain"], vectors, model=unit)]
+            watched.gate.set()
+            await first
+            plain, normal = await asyncio.gather(*asked)
+            assert abs(plain - encoder.encode(["rain"])).max() < 1e-5
+            assert abs(normal - encoder.encode(["rain"], normalize=True)).max() < 1e-5
+            assert abs(plain - normal).max() > 1e-2
+
+        run(work())
+
+    def test_no_way_waits_for_ever_for_the_other(self, watched, batcher, encoder) -> None:
+        """A client's search is not passed by again and again because it asks for vectors as well."""
+
+        async def work() -> None:
+            other_way = type(watched)(encoder)
+            queue = batcher(batch_tokens=32)  # four of these texts are a client's part
+            watched.gate.clear()
+            first = queue.submit(["a"], vectors)
+            await entered(watched)
+            busy = [queue.submit([f"{n}"], vectors, client="busy") for n in range(12)]
+            search = queue.submit(["search"], vectors, client="both", model=other_way)
+            both = [queue.submit([f"{n}"], vectors, client="both") for n in range(12)]
+            watched.gate.set()
+            await search
+            assert sum(one.done() for one in both) == 0
+            await asyncio.gather(first, *busy, *both)
+
+        run(work())
+
+    def test_answers_are_in_the_order_of_the_texts(self, batcher, encoder) -> None:
+        """Though the longest are taken first."""
+
+        async def work() -> None:
+            texts = ["rain", "rain " * 12, "a man", "the lazy dog " * 5, "rain"]
+            found = await batcher(batch_texts=2).submit(texts, vectors)
+            assert abs(found - encoder.encode(texts)).max() < 1e-5
+
+        run(work())
+
+
 class TestBounds:
+    def test_one_client_does_not_fill_the_queue(self, watched, batcher) -> None:
+        async def work() -> None:
+            queue = batcher(waiting=8, items=4)
+            watched.gate.clear()
+            first = queue.submit(["a"], vectors, client="greedy")
+            await entered(watched)
+            waiting = queue.submit(["b"] * 4, vectors, client="greedy")
+            with pytest.raises(Refusal, match="4 texts of yours and 4 in all"):
+                queue.submit(["c"], vectors, client="greedy")
+            other = queue.submit(["d"] * 4, vectors, client="other")
+            watched.gate.set()
+            await asyncio.gather(first, waiting, other)
+
+        run(work())
+
     def test_a_full_queue_refuses(self, watched, batcher) -> None:
         async def work() -> None:
-            queue = batcher(waiting=4, items=4)
+            queue = batcher(waiting=8, items=4)
             watched.gate.clear()
             first = queue.submit(["a"], vectors)
             await entered(watched)
             waiting = queue.submit(["b", "c", "d"], vectors)
-            with pytest.raises(Refusal, match="3 texts are waiting already") as refused:
-                queue.submit(["e", "f"], vectors)
+            with pytest.raises(Refusal, match="3 texts of yours and 3 in all are waiting already") as refused:
+                queue.submit(["e", "f", "h"], vectors)
             assert (refused.value.status, refused.value.headers) == (503, {"Retry-After": "1"})
             fits = queue.submit(["g"], vectors)
             watched.gate.set()
@@ -162,7 +292,7 @@ class TestTrouble:
             watched.gate.set()
             await first
             assert (await good).shape == (1, 32)
-            with pytest.raises((TypeError, UnicodeError)):
+            with pytest.raises((TypeError, UnicodeError, ModelError)):
                 await bad
 
         run(work())

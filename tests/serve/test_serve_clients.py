@@ -22,7 +22,7 @@ LONG = " ".join(["rain"] * 100)
 
 @pytest.fixture(scope="module")
 def app(served) -> Any:
-    return create_app(served, limits=Limits(items=20), api_key="secret", hosts={"127.0.0.1"})
+    return create_app(served, limits=Limits(items=20), api_keys="secret", hosts={"127.0.0.1"})
 
 
 @pytest.fixture(scope="module")
@@ -205,7 +205,7 @@ class TestShapes:
         ],
     )
     def test_every_refusal_has_its_clients_shape(self, client_of, served, path: str, fields: set[str]) -> None:
-        client = client_of(served, api_key="secret", limits={"body": 300, "held": 1000})
+        client = client_of(served, api_keys="secret", limits={"body": 300, "held": 3600})
         key = {"authorization": "Bearer secret"}
         answers = [
             client.post(path, json={}),

@@ -88,8 +88,8 @@ def test_answers_as_described(description, method: str, path: str, mode: Generat
         suppress_health_check=list(HealthCheck),
     )
     def check(case: schemathesis.Case) -> None:
-        # that a query has more than spaces in it, and what goes with rerank, no description can say
-        excluded = [CHECKS.get_one("positive_data_acceptance")] if path in ("/v1/search", "/map/place") else []
+        # what goes with rerank no description can say
+        excluded = [CHECKS.get_one("positive_data_acceptance")] if path == "/v1/search" else []
         seen.add(case.call_and_validate(excluded_checks=excluded).status_code)
 
     check()

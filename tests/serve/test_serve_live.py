@@ -21,6 +21,7 @@ import openai
 import pytest
 
 from nearer.extras import install_command
+from nearer.search import SearchIndex
 from nearer.serve.app import create_app
 from nearer.serve.limits import Limits
 from nearer.serve.server import new_server, open_port
@@ -33,7 +34,7 @@ COMMAND = [sys.executable, "-m", "nearer.cli.main", "serve"]
 def live(served) -> Iterator[str]:
     """The address of a service in a thread, which asks for a key."""
     bound = open_port("127.0.0.1", 0)
-    app = create_app(served, limits=Limits(body=50_000), api_key="secret", hosts={"127.0.0.1"})
+    app = create_app(served, limits=Limits(body=50_000), api_keys="secret", hosts={"127.0.0.1"})
     started = threading.Event()
     server = new_server(app, bound, tell=lambda message: started.set())
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
@@ -108,9 +109,9 @@ def start(*arguments: object, called: str = "bert") -> tuple[subprocess.Popen[st
     return process, found[1]
 
 
-def post(url: str, body: dict) -> dict:
+def post(url: str, body: dict, path: str = "embeddings") -> dict:
     headers = {"content-type": "application/json"}
-    request = urllib.request.Request(f"{url}/v1/embeddings", json.dumps(body).encode(), headers)
+    request = urllib.request.Request(f"{url}/v1/{path}", json.dumps(body).encode(), headers)
     with urllib.request.urlopen(request, timeout=HANG) as answer:
         return json.load(answer)
 
@@ -135,6 +136,36 @@ def test_told_to_end_it_answers_what_it_began(tiny_model, number: signal.Signals
     assert (process.returncode, said) == (0, "ended: all requests were answered\n")
     with pytest.raises(urllib.error.URLError):
         urllib.request.urlopen(f"{url}/health", timeout=HANG)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+def test_told_to_end_it_refuses_what_takes_longer_than_its_time(tiny_model, encoder, tmp_path) -> None:
+    """In JSON, and the last line counts it."""
+    (tmp_path / "text.txt").write_text("rain\na man\n", encoding="utf-8")
+    SearchIndex.build(encoder, tmp_path / "text.txt", tmp_path / "index")
+    process, url = start(
+        tiny_model("bert"), "--index", tmp_path / "index", "--batch-texts", 1, "--grace", 0.05, "--max-items", 4000
+    )
+    texts = [f"rain {n}" for n in range(4000)]
+    try:
+        with ThreadPoolExecutor(2) as clients:
+            running = [
+                clients.submit(post, url, {"input": texts, "model": "bert"}),
+                clients.submit(post, url, {"query": texts}, "search"),
+            ]
+            while json.load(urllib.request.urlopen(f"{url}/health"))["waiting_texts"] <= 4000:
+                assert not any(one.done() for one in running)
+                threading.Event().wait(0.01)
+            process.send_signal(signal.SIGTERM)
+            refused = [one.exception(HANG) for one in running]
+        said = process.communicate(timeout=HANG)[1]
+    finally:
+        process.kill()
+    for error in refused:
+        assert isinstance(error, urllib.error.HTTPError)
+        assert (error.code, json.load(error)["error"]["code"]) == (503, "ending")
+    counted = "0 answered, 2 refused, 0 cut off (0.05 s were over)"
+    assert (process.returncode, said) == (0, f"ended: of the requests that were running, {counted}\n")
 
 
 def test_two_models_and_their_page(tiny_model) -> None:

@@ -17,7 +17,7 @@ POLICY = (
 
 @pytest.fixture
 def locked(client_of, served):
-    return client_of(served, api_key="secret")
+    return client_of(served, api_keys="secret")
 
 
 @pytest.mark.parametrize(("name", "path"), list(zip(FILES, PATHS, strict=True)))

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from fastapi.testclient import TestClient
+from pydantic import ValidationError
 
 from nearer.errors import SettingError
+from nearer.search import SearchIndex
+from nearer.serve import schemas
+from nearer.serve.app import create_app
+from nearer.serve.description import NOT_BLANK
 from nearer.serve.limits import Limits
 from patience import HANG
 
@@ -25,7 +32,7 @@ def told(answer) -> tuple[int, str]:
 
 class TestLimits:
     def test_body(self, client_of, served) -> None:
-        client = client_of(served, limits={"body": 200, "held": 1000})
+        client = client_of(served, limits={"body": 200, "held": 4000})
         fits = {"input": "x" * 100, "model": "tiny"}
         assert client.post(ASK, json=fits).status_code == 200
         too_large = (413, "The body has more than 200 bytes.")
@@ -34,7 +41,7 @@ class TestLimits:
         assert told(client.post(ASK, content=pieces, headers=JSON)) == too_large
 
     def test_bytes_of_all_bodies(self, client_of, watched) -> None:
-        client = client_of(watched, limits={"body": 200, "held": 250})
+        client = client_of(watched, limits={"body": 200, "held": 2400})
         watched.gate.clear()
         asked = {"input": "x" * 120, "model": "tiny"}
         with ThreadPoolExecutor(1) as other:
@@ -91,7 +98,7 @@ class TestLimits:
             refused, health = client.post(ASK, json=asked), client.get("/health")
             watched.gate.set()
             assert first.result(HANG).status_code == 200
-        assert told(refused) == (503, "1 requests are being answered; try again in a moment.")
+        assert told(refused) == (503, "1 requests of yours and 1 in all are being answered; try again in a moment.")
         assert health.status_code == 200
 
     def test_a_full_queue(self, client_of, watched) -> None:
@@ -118,7 +125,7 @@ class TestLimits:
 class TestKey:
     @pytest.fixture
     def locked(self, client_of, served):
-        return client_of(served, api_key="secret")
+        return client_of(served, api_keys="secret")
 
     @pytest.mark.parametrize("header", [None, "secret", "Bearer", "Bearer wrong", "Basic secret", "Bearer \xff"])
     @pytest.mark.parametrize("path", ["/v1/models", "/metrics", "/openapi.json", "/nowhere"])
@@ -195,6 +202,76 @@ class TestShape:
         )
 
 
+class TestBlank:
+    """One rule for all paths: a text needs something to read."""
+
+    @pytest.mark.parametrize("text", [" ", "\n\t", "\u00a0\u2003", "\x1c"])
+    @pytest.mark.parametrize(
+        ("path", "body", "param"),
+        [
+            (ASK, {"input": "{}", "model": "tiny"}, "input"),
+            (ASK, {"input": ["a", "{}"], "model": "tiny"}, "input"),
+            ("/v1/rerank", {"query": "{}", "documents": ["a"]}, "query"),
+            ("/v1/rerank", {"query": "a", "documents": [{"text": "{}"}]}, "documents"),
+            ("/v2/rerank", {"query": "a", "documents": ["{}"], "model": "tiny"}, "documents"),
+            ("/v2/embed", {"texts": ["{}"], "model": "tiny"}, "texts"),
+            ("/rerank", {"query": "a", "texts": ["{}"]}, "texts"),
+            ("/embed", {"inputs": "{}"}, "inputs"),
+            ("/similarity", {"pairs": [["a", "{}"]]}, "pairs"),
+            ("/similarity", {"first": "{}", "second": "a"}, "first"),
+            ("/v1/search", {"query": "{}"}, "query"),
+            ("/map/place", {"query": "{}"}, "query"),
+        ],
+    )
+    def test_refused(self, indexed, path: str, body: dict, param: str, text: str) -> None:
+        answer = indexed.post(path, content=json.dumps(body).replace('"{}"', json.dumps(text)), headers=JSON)
+        assert answer.status_code == 422
+        assert re.search(rf"{param}: item \d is blank; a text needs something to read", answer.text)
+
+    @pytest.fixture(scope="class")
+    def indexed(self, served, encoder, tmp_path_factory):
+        folder = tmp_path_factory.mktemp("blank")
+        (folder / "text.txt").write_text("rain\na man\n", encoding="utf-8")
+        index = SearchIndex.build(encoder, folder / "text.txt", folder / "index")
+        with TestClient(create_app(served, index=index)) as client:
+            yield client
+
+    def test_the_description_says_the_same(self) -> None:
+        """Of every character."""
+        for number in range(0x110000):
+            assert (re.search(NOT_BLANK, chr(number)) is None) == chr(number).isspace()
+
+
+class TestHead:
+    @pytest.mark.parametrize("path", ["/health", "/", "/v1/models", "/metrics"])
+    def test_as_get_without_a_body(self, client, path: str) -> None:
+        got, answer = client.get(path), client.head(path)
+        assert (answer.status_code, answer.content) == (200, b"")
+        assert answer.headers["content-type"] == got.headers["content-type"]
+
+    def test_where_nothing_can_be_got(self, client) -> None:
+        assert client.head(ASK).status_code == 405
+        assert client.head("/nowhere").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("body", "given", "first"),
+    [
+        (schemas.EmbeddingsBody, {"model": "tiny", "input": ["a", *[[]] * 20_000]}, "several-.1"),
+        (schemas.EmbeddingsBody, {"model": "tiny", "input": [-1] * 20_000}, "ids-.0"),
+        (schemas.PairsBody, {"pairs": [1] * 20_000}, "pairs.0"),
+        (schemas.RerankBody, {"query": "a", "documents": [1] * 20_000}, "documents.0"),
+        (schemas.RerankBody, {"query": "a", "documents": ["a"], **{f"x{n}": 1 for n in range(20_000)}}, "x0"),
+    ],
+)
+def test_of_many_faults_the_first_is_told(body: type[schemas.Body], given: dict, first: str) -> None:
+    """A body can have hundreds of thousands, each with words and memory of its own."""
+    with pytest.raises(ValidationError) as refused:
+        body.model_validate(given)
+    assert refused.value.error_count() == 1
+    assert first in ".".join(str(part) for part in refused.value.errors()[0]["loc"])
+
+
 HOSTILE = {
     "empty": b"",
     "half": b'{"input": "a"',
@@ -224,7 +301,7 @@ class TestHostile:
 
     @pytest.mark.parametrize(
         "text",
-        ["\0", "a\0b", "\u202e", "\ufffe", " ", "\n", "\U0010ffff", "e\u0301" * 500, "x" * 100_000, "[CLS] [SEP]"],
+        ["\0", "a\0b", "\u202e", "\ufffe", "\U0010ffff", "e\u0301" * 500, "x" * 100_000, "[CLS] [SEP]"],
     )
     def test_odd_text_is_text(self, client, text: str) -> None:
         assert client.post(ASK, json={"input": text, "model": "tiny"}).status_code == 200

@@ -15,6 +15,7 @@ from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer
 from teacher_text import different_sentences
 
+from faulty_disk import unchecked
 from nearer.encoder import Encoder
 from nearer.errors import ModelError
 from nearer.teachers import RankEncoder, load_model
@@ -32,7 +33,7 @@ def kept(encoder: Encoder, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def folder(kept: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(kept, tmp_path / "model"))
+    return unchecked(Path(shutil.copytree(kept, tmp_path / "model")))
 
 
 def rewrite(folder: Path, **facts: Any) -> None:

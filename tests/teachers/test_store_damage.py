@@ -18,9 +18,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from teacher_text import OTHERS, SENTENCES, WINDOW, Watch, write_lines
 
+from faulty_disk import flip
 from nearer.encoder import Encoder
 from nearer.encoder.comparing import Vectors
 from nearer.errors import InputError
+from nearer.storage.sealed import sealed_bytes, unsealed_bytes
 from nearer.teachers import VectorStore
 from nearer.text import read_sentences
 from patience import HANG
@@ -132,6 +134,7 @@ class TestDamage:
         os.truncate(store.folder / "vectors.bin", vector_bytes)
         os.truncate(store.folder / "keys.bin", key_bytes)
         left = min(vector_bytes // 64, key_bytes // 16)
+        left = left if left == 12 else 0  # rows are checked, and lost, by pieces, and these are one
         assert len(store.vectors()) == left
         watch.since()
         for path in texts[::-1] if other_first else texts:
@@ -160,14 +163,12 @@ class TestDamage:
             lambda path: os.truncate(path, 0),
             lambda path: os.truncate(path, 100),
             lambda path: os.truncate(path, path.stat().st_size - 8),
-            lambda path: path.write_bytes(b"PK\x03\x04 is no archive"),
-            lambda path: path.write_bytes(path.read_bytes().replace(b"'shape': (", b"'shape': [")),
-            lambda path: path.write_bytes(path.read_bytes().replace(b"{'descr'", b"{(descr'")),
-            lambda path: np.save(path, np.load(path).astype(np.float64)),
-            lambda path: np.save(path, np.load(path)[:, None]),
-            lambda path: np.save(path, np.load(path) - 1),
-            lambda path: np.save(path, np.load(path) + 1),
-            lambda path: np.save(path, np.int64(3)),
+            lambda path: path.write_bytes(b"anything else"),
+            lambda path: flip(path, 0),
+            lambda path: path.write_bytes(sealed_bytes((np.frombuffer(path.read_bytes()[:-8], "<i8") - 1).tobytes())),
+            lambda path: path.write_bytes(sealed_bytes((np.frombuffer(path.read_bytes()[:-8], "<i8") + 1).tobytes())),
+            lambda path: path.write_bytes(sealed_bytes(b"abc")),
+            lambda path: path.write_bytes(sealed_bytes(b"")),
             lambda path: path.unlink(),
         ],
     )
@@ -180,7 +181,8 @@ class TestDamage:
         spoil(path)
         watch.since()
         again = store.rows(read_sentences(corpus))
-        assert (again.dtype, again.tolist(), np.load(path).tolist()) == (np.int64, first.tolist(), first.tolist())
+        assert (again.dtype, again.tolist()) == (np.int64, first.tolist())
+        assert unsealed_bytes(path.read_bytes()) == first.tobytes()
         assert watch.since() == 0
 
     def test_what_a_killed_writer_left_among_the_rows_is_removed(self, encoder: Encoder, corpus: Path) -> None:

@@ -16,6 +16,7 @@ from teacher_text import Watch, different_sentences, write_lines
 
 from nearer.encoder import Encoder
 from nearer.errors import InputError, SettingError
+from nearer.storage.sealed import read_sealed_json
 from nearer.teachers import VectorStore, vector_store
 from nearer.text import read_pairs, read_sentences
 
@@ -81,7 +82,7 @@ class TestVectors:
     def test_what_the_model_is_stands_beside_them(self, encoder: Encoder, corpus: Path) -> None:
         store = VectorStore(encoder)
         store.rows(read_sentences(corpus))
-        facts = json.loads((store.folder / "model.json").read_text())
+        facts = read_sealed_json(store.folder / "model.json", "")
         assert facts == {
             "model": encoder.name,
             "pooling": "mean",

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from nearer.encoder import Encoder
 from nearer.training.best import Best
+from nearer.training.checkpoints import best_folder
 
 
 @pytest.fixture
@@ -23,7 +24,7 @@ def encoder(tiny_model: Callable[[str], Path]) -> Encoder:
 
 @pytest.fixture
 def best(encoder: Encoder, tmp_path: Path) -> Best:
-    return Best(encoder, tmp_path / "best")
+    return Best(encoder, tmp_path)
 
 
 def train(encoder: Encoder, seed: int) -> None:
@@ -39,13 +40,13 @@ def vectors(encoder: Encoder) -> NDArray[np.float32]:
 
 
 def written(best: Best) -> NDArray[np.float32]:
-    return vectors(Encoder.load(best.folder, device="cpu"))
+    return vectors(Encoder.load(best_folder(best.checkpoints, 3), device="cpu"))
 
 
 def test_the_kept_weights_are_written_though_the_model_moved_on(encoder: Encoder, best: Best) -> None:
     train(encoder, 1)
     kept = vectors(encoder)
-    best.keep()
+    best.keep(3)
     train(encoder, 2)
     assert not np.allclose(vectors(encoder), kept, atol=0.01)
     best.write()
@@ -53,7 +54,7 @@ def test_the_kept_weights_are_written_though_the_model_moved_on(encoder: Encoder
 
 
 def test_the_model_goes_on_with_its_own_weights_in_their_own_memory(encoder: Encoder, best: Best) -> None:
-    best.keep()
+    best.keep(3)
     train(encoder, 1)
     own = [(weight.data_ptr(), weight.detach().clone()) for weight in encoder.parameters()]
     best.write()
@@ -64,22 +65,22 @@ def test_the_model_goes_on_with_its_own_weights_in_their_own_memory(encoder: Enc
 
 def test_without_anything_kept_nothing_is_written(best: Best) -> None:
     best.write()
-    assert not best.folder.exists()
+    assert not best_folder(best.checkpoints, 3).exists()
 
 
 def test_what_was_written_is_not_written_again(encoder: Encoder, best: Best) -> None:
-    best.keep()
+    best.keep(3)
     best.write()
-    shutil.rmtree(best.folder)
+    shutil.rmtree(best_folder(best.checkpoints, 3))
     train(encoder, 1)
     best.write()
-    assert not best.folder.exists()
+    assert not best_folder(best.checkpoints, 3).exists()
 
 
 def test_the_later_of_two_is_written(encoder: Encoder, best: Best) -> None:
-    best.keep()
+    best.keep(3)
     train(encoder, 1)
-    best.keep()
+    best.keep(3)
     later = vectors(encoder)
     train(encoder, 2)
     best.write()
@@ -87,10 +88,10 @@ def test_the_later_of_two_is_written(encoder: Encoder, best: Best) -> None:
 
 
 def test_a_better_one_replaces_what_was_written(encoder: Encoder, best: Best) -> None:
-    best.keep()
+    best.keep(3)
     best.write()
     train(encoder, 1)
-    best.keep()
+    best.keep(3)
     best.write()
     np.testing.assert_allclose(written(best), vectors(encoder), atol=1e-6)
 
@@ -102,7 +103,7 @@ def test_a_full_disk_neither_changes_the_model_nor_loses_the_best(
         raise OSError(28, "No space left on device")
 
     kept = vectors(encoder)
-    best.keep()
+    best.keep(3)
     train(encoder, 1)
     own = vectors(encoder)
     with monkeypatch.context() as patch:

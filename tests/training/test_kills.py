@@ -102,7 +102,7 @@ for line in sys.stdin:
 ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
 needs_proc = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="whether a fork is safe is read in /proc")
 Run = Callable[[int], int]  # dies at this moment, returns how it ended
-FEWER_KILLS = 8  # where each costs the imports
+FEWER_KILLS = 3  # where each costs the imports
 
 
 @contextmanager
@@ -120,7 +120,7 @@ def forked(*arguments: str) -> Iterator[tuple[Run, int]]:
             return int(answers.readline())
 
         if int(answers.readline()) == 1:
-            yield run, 20
+            yield run, 8
         else:  # importing torch for some GPUs starts threads
             yield in_an_interpreter(*arguments), FEWER_KILLS
         asked.close()

@@ -45,7 +45,7 @@ def in_processes(count: int, *arguments: str) -> None:
 @pytest.mark.parametrize(
     "settings",
     [
-        {"data": "triplets", "hard_negative_weight": 2.0, "pooling": "cls"},
+        pytest.param({"data": "triplets", "hard_negative_weight": 2.0, "pooling": "cls"}, marks=pytest.mark.slow),
         # equal views are asked for, since dropout would differ; shares of 4 and 3, and a partial batch
         {"fixed_masks": True, "mlm_weight": 0.5, "mlm_rate": 0.999, "batch_size": 7},
         {

@@ -61,7 +61,7 @@ def test_all_mistakes_are_told_at_once_with_the_nearest_names() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("method: simcse\nmodel: [", "not readable as YAML"),
+        ("method: simcse\nmodel: [", "cannot be read .not YAML: "),
         ("- a\n- b\n", "a recipe is a list of"),
         ("model: x\n", "method: None is not one of"),
         ("method: simcse\nmodel: x\n", "pooling: Field required"),
@@ -78,7 +78,7 @@ def test_broken_files(tmp_path: Path, text: str, message: str) -> None:
 def test_unknown_recipes_and_missing_files(tmp_path: Path) -> None:
     with pytest.raises(SettingError, match="Did you mean 'simcse-bert-base'"):
         load_recipe("simcse-bert-bas")
-    with pytest.raises(SettingError, match="no such recipe"):
+    with pytest.raises(SettingError, match="is missing"):
         load_recipe(tmp_path / "none.yaml")
 
 

@@ -22,6 +22,7 @@ from filelock import FileLock
 from nearer.errors import InputError, MissingExtraError, ModelError, SettingError
 from nearer.extras import install_command
 from nearer.methods import SimCSE
+from nearer.storage.sealed import read_sealed_json, write_sealed_json
 from nearer.training import sweep as sweep_module
 from nearer.training.heat_map import draw
 from nearer.training.sweep import SweepStopped, sweep
@@ -182,7 +183,7 @@ class TestGoingOn:
         with pytest.raises(SweepStopped, match=f"^{message}$"):
             run_sweep(grid, settings={"max_steps": 6})
         record = trained[1] / "sweep-run.json"
-        record.write_text(json.dumps({**json.loads(record.read_text()), "seconds": 1000.0}))
+        write_sealed_json(record, {**read_sealed_json(record, ""), "seconds": 1000.0})
         rows = (tmp_path / "sweep" / "results.csv").read_text().splitlines()
         assert len(rows) == 2  # a head and what is finished
         result = run_sweep(grid, settings={"max_steps": 6})
@@ -202,6 +203,16 @@ class TestGoingOn:
                 run_sweep(grid)
         monkeypatch.setattr(Trainer, "advance", lambda trainer: pytest.fail("a step was taken again"))
         assert run_sweep(grid).runs[0].dev is not None
+
+
+def test_the_corpus_is_read_as_asked_for(run_sweep: Any, tmp_path: Path) -> None:
+    latin = tmp_path / "latin.txt"
+    latin.write_bytes("".join(f"Über {number} lazy dogs jumps the fox\n" for number in range(60)).encode("latin-1"))
+    result = run_sweep({"temperature": [0.05]}, corpus=latin, reading={"encoding": "latin-1"})
+    config = yaml.safe_load((result.runs[0].folder / "config.yaml").read_text())
+    assert config["reading"] == {"encoding": "latin-1"}
+    with pytest.raises(InputError, match="encoding"):
+        run_sweep({"temperature": [0.05]}, corpus=latin, out=tmp_path / "other")
 
 
 class TestFailures:
@@ -259,8 +270,8 @@ class TestRefused:
             ({"learning_rate": []}, [0], {}, "learning_rate has no values"),
             ({"learning_rate": "1e-3"}, [0], {}, "learning_rate needs a list of values"),
             ({"learning_rate": ["2e-5", 0.00002]}, [0], {}, "learning_rate has the value 2e-05 twice"),
-            ({"seed": [0, 1]}, [0], {}, "name them with --seeds"),
-            ({"epochs": [1, 2]}, [0], {"seed": 3}, "name them with --seeds"),
+            ({"seed": [0, 1]}, [0], {}, "every point is run with every seed; name them"),
+            ({"epochs": [1, 2]}, [0], {"seed": 3}, "every point is run with every seed; name them"),
             ({"max_steps": [1, 2]}, [0], {}, "max_steps is in the grid and fixed to 2 as well"),
             ({"epochs": [1, 2]}, [], {}, r"seeds: [] is empty"),
             ({"epochs": [1, 2]}, [1, 1], {}, "repeats one"),

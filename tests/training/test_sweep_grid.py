@@ -25,8 +25,8 @@ class TestGrid:
             (["a"], "'a' is not of the form"),
             (["=1"], "'=1' is not of the form"),
             (["a=1", "a=2"], "a is given twice"),
-            (["a=[1"], "not readable"),
-            (["a=1,,2"], "not readable"),
+            (["a=[1"], "cannot be read"),
+            (["a=1,,2"], "cannot be read"),
         ],
     )
     def test_what_cannot_be_read(self, pairs: list[str], message: str) -> None:

@@ -93,14 +93,14 @@ class TestCheckpoints:
         assert torch.equal(trainer.encoder.backbone.shared.weight, wanted)  # type: ignore[union-attr]
 
     def test_the_best_weights_are_written_and_the_current_ones_stay(self, trainer: Trainer, tmp_path: Path) -> None:
-        best = Best(trainer.encoder, tmp_path / "best")
-        best.keep()
+        best = Best(trainer.encoder, tmp_path)
+        best.keep(3)
         kept = trainer.encoder.backbone.shared.weight.detach().clone()  # type: ignore[union-attr]
         trainer.advance()
         trainer.close()
         current = trainer.encoder.backbone.shared.weight.detach().clone()  # type: ignore[union-attr]
         best.write()
-        written = load_file(tmp_path / "best" / "model.safetensors")
+        written = load_file(tmp_path / "best-00000003" / "model.safetensors")
         assert [name for name, tensor in written.items() if tensor.shape == kept.shape and torch.equal(tensor, kept)]
         assert is_tied(trainer.encoder)
         assert torch.equal(trainer.encoder.backbone.shared.weight, current)  # type: ignore[union-attr]

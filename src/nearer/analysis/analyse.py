@@ -25,6 +25,7 @@ from nearer.errors import InputError
 from nearer.evaluation.correlation import spearman, why_undefined
 from nearer.evaluation.pair_task import PairTask
 from nearer.evaluation.task import Scorer
+from nearer.storage.whole import write_whole
 from nearer.versions import library_versions
 
 if TYPE_CHECKING:
@@ -235,6 +236,6 @@ def write_analyses(analyses: Sequence[Analysis], path: str | Path, **more: Any) 
         {"models": [analysis.to_dict() for analysis in analyses], **more}, indent=2, ensure_ascii=False, allow_nan=False
     )
     try:
-        Path(path).write_text(text + "\n", encoding="utf-8", errors="backslashreplace")
+        write_whole(Path(path), text + "\n", errors="backslashreplace")
     except OSError as error:
         raise InputError(f"{path}: cannot be written ({error.strerror}).") from None

@@ -117,7 +117,7 @@ def _escaped(text: str) -> str:
 
 
 def _style(ink: str) -> Any:
-    from cycler import cycler
+    from matplotlib.rcsetup import cycler
 
     coloured = ("text.color", "axes.labelcolor", "axes.edgecolor", "axes.titlecolor", "xtick.color", "ytick.color")
     return {

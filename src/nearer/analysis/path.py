@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from nearer.errors import InputError, first_line
 from nearer.evaluation.correlation import spearman
 from nearer.evaluation.pair_task import PairTask
 from nearer.evaluation.task import Scorer
+from nearer.typed_files import parse_json
 
 METRICS_FILE = "metrics.jsonl"
 
@@ -84,11 +84,11 @@ def run_path(run: str | Path) -> list[PathPoint]:
 def _noted(line: str, file: Path, number: int) -> PathPoint | None:
     """The point of a line that was written at an evaluation; other lines hold losses."""
     try:
-        values = json.loads(line)
+        values = parse_json(line)
         step = int(values["step"])
         if "uniformity" not in values:
             return None
         known = {name: float(values[name]) for name in ("alignment", "uniformity", "dev") if name in values}
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, OverflowError):
         raise InputError(f"{file}: line {number} is not what a run writes (a step and numbers, as JSON).") from None
     return PathPoint(f"step {step}", known.get("alignment"), known["uniformity"], known.get("dev"), step)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import re
-import tempfile
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -28,6 +27,8 @@ from nearer.encoder.encoding import check_sentences
 from nearer.encoder.settings import EncoderSettings
 from nearer.errors import InputError, ModelError, first_line
 from nearer.progress import progress_bar
+from nearer.storage.checksums import check_folder
+from nearer.storage.whole import whole_folder
 
 FACTS_FILE, WORDS_FILE, VECTORS_FILE = "static_words.json", "words.txt", "vectors.npy"
 FORMAT = 1
@@ -89,6 +90,7 @@ class StaticWords(ByCosine):
     @classmethod
     def load(cls, folder: str | Path) -> StaticWords:
         place = Path(folder)
+        check_folder(place, "save it anew")
         try:
             facts = json.loads((place / FACTS_FILE).read_text(encoding="utf-8"))
             if facts["format"] != FORMAT:
@@ -110,23 +112,12 @@ class StaticWords(ByCosine):
     def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
         """Written beside its place and moved there whole."""
         place = Path(folder)
-        if place.exists() and (not place.is_dir() or any(place.iterdir())) and not overwrite:
-            raise ModelError(f"{place}: is there already; choose another folder or ask for overwriting.")
         facts = {"format": FORMAT, "max_words": self.max_words, "provenance": self.provenance}
-        try:
-            place.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(dir=place.parent, prefix=f".{place.name}-") as temporary:
-                built = Path(temporary) / "model"
-                built.mkdir()
-                (built / FACTS_FILE).write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
-                listed = sorted(self.words, key=self.words.__getitem__)
-                (built / WORDS_FILE).write_bytes("".join(f"{word}\n" for word in listed).encode("utf-8"))
-                np.save(built / VECTORS_FILE, np.ascontiguousarray(self.vectors, dtype=np.float32))
-                if place.exists():
-                    place.rename(Path(temporary) / "replaced")
-                built.rename(place)
-        except OSError as error:
-            raise ModelError(f"{place}: cannot be written ({error.strerror or first_line(error)}).") from error
+        with whole_folder(place, overwrite=overwrite) as built:
+            (built / FACTS_FILE).write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+            listed = sorted(self.words, key=self.words.__getitem__)
+            (built / WORDS_FILE).write_bytes("".join(f"{word}\n" for word in listed).encode("utf-8"))
+            np.save(built / VECTORS_FILE, np.ascontiguousarray(self.vectors, dtype=np.float32))
 
     @cached_property
     def settings(self) -> EncoderSettings:

@@ -15,8 +15,8 @@ import torch
 
 from nearer.bench.machine import Ceilings, machine_facts, versions
 from nearer.errors import InputError
+from nearer.storage.whole import partial_of, write_whole
 from nearer.units import as_bytes, as_count, as_seconds
-from nearer.whole_file import partial_of, write_whole
 
 if TYPE_CHECKING:
     from rich.console import Group

@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -81,24 +82,34 @@ def bench_serve(wanted: ServeBench, tell: Callable[[str], None] = lambda message
 
 
 @contextmanager
-def served(model: str, arguments: Sequence[str]) -> Iterator[tuple[subprocess.Popen[str], int]]:
-    """A service in a process of its own, and its port. Told to end at the end, it has to do so in order."""
+def served(
+    model: str, arguments: Sequence[str], said: list[str] | None = None
+) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """A service in a process of its own, and its port. Told to end at the end, it has to do so in order.
+
+    said: gets the lines that it prints.
+    """
     command = [sys.executable, "-m", "nearer.cli.main", "serve", model, "--name", "served", "--port", "0", *arguments]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    lines: list[str] = [] if said is None else said
+    assert process.stderr is not None
+    coming = process.stderr
+    # read all the time: a service whose words nobody reads waits for that
+    reading = threading.Thread(target=lambda: lines.extend(coming), daemon=True)
     try:
-        assert process.stderr is not None
-        said = []
-        for line in process.stderr:
-            said.append(line)
+        for line in coming:
+            lines.append(line)
             if found := re.search(r" at http://\S+:(\d+) ", line):
+                reading.start()
                 yield process, int(found[1])
                 break
         else:
-            raise TrainingError(f"the service did not start: {' '.join(said).strip()}")
+            raise TrainingError(f"the service did not start: {' '.join(lines).strip()}")
         process.send_signal(signal.SIGTERM)
-        rest = process.communicate(timeout=60)[1]
+        process.wait(timeout=60)
+        reading.join()
         if process.returncode != 0:
-            raise TrainingError(f"the service ended with code {process.returncode}: {rest.strip()[-400:]}")
+            raise TrainingError(f"the service ended with code {process.returncode}: {' '.join(lines).strip()[-400:]}")
     finally:
         process.kill()
         process.wait()

@@ -1,4 +1,4 @@
-"""Commands that measure speed: bench train, encode, transfer, construct, decode, serve."""
+"""Commands that measure speed: bench train, encode, transfer, construct, decode, serve, load."""
 
 from __future__ import annotations
 
@@ -219,6 +219,38 @@ def serve(
 
     wanted = ServeBench(model, pooling, corpus, clients, texts, seconds, batch_wait_ms, precision.value)
     _show(bench_serve(wanted, say), json_file)
+
+
+@app.command("load")
+def load(
+    model: Annotated[str, typer.Option(help="A folder or a name.")] = "wiki-mini",
+    pooling: options.Pooling = None,
+    corpus: Corpus = None,
+    rate: Annotated[
+        float, typer.Option(callback=options.finite, min=0.1, help="How many honest requests arrive a second.")
+    ] = 10.0,
+    hostile: Annotated[
+        float,
+        typer.Option(callback=options.finite, min=0.05, max=0.9, help="The hostile share of clients and of arrivals."),
+    ] = 0.2,
+    seconds: Annotated[
+        float, typer.Option(callback=options.finite, min=1, help="How many seconds beside hostile clients.")
+    ] = 600.0,
+    alone_seconds: Annotated[
+        float, typer.Option(callback=options.finite, min=1, help="How many seconds without them, before that.")
+    ] = 300.0,
+    seed: Annotated[int, typer.Option(min=0, max=options.LARGEST_SEED, help="Of the arrivals.")] = 0,
+    device: options.Device = None,
+    json_file: Json = None,
+) -> None:
+    """Send requests of honest clients to the service, alone and beside hostile ones, at times that do not depend on
+    its answers."""
+    _use(device)
+    _check_json(json_file)
+    from nearer.bench.load import LoadBench, bench_load
+
+    wanted = LoadBench(model, pooling, corpus, rate, hostile, seconds, alone_seconds, seed)
+    _show(bench_load(wanted, say), json_file)
 
 
 def _use(device: str | None) -> None:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nearer.cli import completion, options
-from nearer.cli.output import say, show_report, show_table
+from nearer.cli.output import put, say, show_report, show_table
 from nearer.errors import InputError, SettingError
+from nearer.storage.whole import write_whole
 
 if TYPE_CHECKING:
     from nearer.evaluation.task import Scorer
@@ -99,7 +100,7 @@ def compare(
         published_rows = [row.to_dict() for row in beside]
         text = json.dumps({**found.to_dict(), "published": published_rows}, indent=2, ensure_ascii=False)
         if str(json_file) == "-":
-            print(text)
+            put(text)
             return
         _write(json_file, text)
     for table in comparison_tables(found, beside):
@@ -108,7 +109,7 @@ def compare(
 
 def _write(path: Path, text: str) -> None:
     try:
-        path.write_text(text + "\n", encoding="utf-8", errors="backslashreplace")
+        write_whole(path, text + "\n", errors="backslashreplace")
     except OSError as error:
         raise InputError(f"{path}: cannot be written ({error.strerror}).") from None
     say(f"everything: {path}")

@@ -12,7 +12,7 @@ from rich.console import Group
 from rich.table import Table
 
 from nearer.cli import options
-from nearer.cli.output import one_line, say, show_report, show_table
+from nearer.cli.output import one_line, put_data, say, show_report, show_table
 from nearer.errors import InputError, NearerError
 from nearer.text.faults import Fault
 from nearer.text.reading import MAX_CHARACTERS, Reading, ReadOptions
@@ -47,7 +47,7 @@ def read(
     reading: Reading[object] = Reading(file, SHAPES[kind.value], ReadOptions(**how, strip_contained=strip_contained))
     records = reading.located()
     for line, record in itertools.islice(records, show):
-        print(f"{line}\t{one_line(str(record))}")
+        put_data(f"{line}\t{one_line(str(record))}")
     for _ in records:
         pass
     say(str(reading.report))

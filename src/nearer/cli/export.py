@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from nearer.cli import options
-from nearer.cli.output import say
+from nearer.cli.output import put, say
 
 app = typer.Typer(
     no_args_is_help=True, help="Give a trained model to others: as ONNX, as a folder with a model card, or on the hub."
@@ -46,8 +46,8 @@ def onnx(
     from nearer.errors import SettingError
     from nearer.export import export_onnx, load_source
     from nearer.extras import require
+    from nearer.storage.whole import check_free
     from nearer.teachers import RankEncoder
-    from nearer.whole_folder import check_free
 
     for package in ("onnx", "onnxscript", "onnxruntime"):  # before anything is loaded
         require(package, "onnx", "ONNX export")
@@ -69,11 +69,11 @@ def onnx(
             "a RankEncoder: its encoder is exported; the rank vectors are not in it, and similarity is the cosine alone"
         )
     made = export_onnx(source.encoder, out, int8=int8, data=data)
-    print(f"{out}: {made.megabytes:.1f} MB; {made}{' (before int8)' if int8 else ''}")
+    put(f"{out}: {made.megabytes:.1f} MB; {made}{' (before int8)' if int8 else ''}")
     if made.sentence_transformers_obstacle is not None:
         say(f"sentence-transformers cannot load it (backend='onnx'): {made.sentence_transformers_obstacle}")
     if made.int8 is not None:
-        print(made.int8)
+        put(str(made.int8))
         if data is None:
             say("measured on the bundled task 'everyday'; for STS-B name the folder of the STS sets (--data DIR)")
 
@@ -102,7 +102,7 @@ def folder(
     """Write a sentence-transformers folder with a filled-in model card."""
     from nearer.export import export_folder, load_source
     from nearer.export.card import Told
-    from nearer.whole_folder import check_free
+    from nearer.storage.whole import check_free
 
     check_free(out)
     languages = [code.strip() for code in (language or "").split(",") if code.strip()]
@@ -118,7 +118,7 @@ def folder(
         allow_pickle=allow_pickle,
     )
     export_folder(source, out, name=name, languages=languages, licence=license, scores=scores)
-    print(f"{out}: a sentence-transformers folder; its card: {out / 'README.md'}")
+    put(f"{out}: a sentence-transformers folder; its card: {out / 'README.md'}")
     if license is None:
         say("no licence is stated; --license NAME states one")
 
@@ -147,7 +147,7 @@ def push(
     if not yes and not _agreed(f"Upload these to {repository} (where it is new, {seen})?"):
         say("nothing was uploaded")
         raise typer.Exit(1)
-    print(upload(prepared, private=private))
+    put(upload(prepared, private=private))
 
 
 def convert(
@@ -157,16 +157,16 @@ def convert(
     """Write a model whose weights are pickled (pytorch_model.bin) again with safetensors. Nothing in them is run."""
     from nearer.encoder.pickles import convert as write
     from nearer.encoder.sources import pickled_source
-    from nearer.whole_folder import check_free
+    from nearer.storage.whole import check_free
 
     check_free(out)
     made = write(pickled_source(model), out)
-    print(f"{out}: {made.tensors:,} weights in {', '.join(made.files)}")
+    put(f"{out}: {made.tensors:,} weights in {', '.join(made.files)}")
     if made.left_out:
         say(f"left out, as no part of the model: {', '.join(made.left_out)}")
 
 
 def _agreed(question: str) -> bool:
     """Asked on standard error, so that standard output has the address alone. Nobody there to answer is a no."""
-    print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
+    say(f"{question} [y/N] ", end="")
     return sys.stdin.readline().strip().lower() in ("y", "yes")

@@ -34,6 +34,7 @@ from nearer.cli import (
     train,
 )
 from nearer.errors import ModelWarning, NearerError
+from nearer.terminal import put, say, visible
 
 # What Typer raises for wrong usage: by its own copy of click in some versions, by click itself in others
 UsageError: Any = typer.BadParameter.__base__
@@ -69,10 +70,13 @@ class Commands(TyperGroup):
         except UsageError as error:
             command = _command(error.ctx)
             if command not in SENTENCES or not _may_be_a_sentence(error):
+                error.message = visible(error.message)
                 raise
-            print(error.ctx.get_usage(), file=sys.stderr)
+            say(error.ctx.get_usage())
             mend = f"a sentence that begins with - goes after --: nearer {command} {SENTENCES[command]}"
             _fail(f"error: {error.format_message().rstrip('.')}; {mend}", 2)
+        except OverflowError as error:  # an option has no upper end, machine words have
+            _fail(f"error: a number that was given is too large ({error}).", 1)
         except KeyboardInterrupt as interruption:
             _fail(str(interruption) or "interrupted", 130)  # a run says how to go on
         except OSError as error:
@@ -121,7 +125,7 @@ app.add_typer(export.app, name="export")
 
 def _version(wanted: bool) -> None:
     if wanted:
-        print(f"nearer {nearer.__version__}")
+        put(f"nearer {nearer.__version__}")
         raise typer.Exit
 
 
@@ -164,9 +168,9 @@ def _remarks_in_one_line() -> Iterator[None]:
 
     def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
         if issubclass(category, ModelWarning):
-            print(f"note: {_with_option(message)}", file=sys.stderr)
+            say(f"note: {_with_option(message)}")
         else:
-            others(message, category, *place, **more)
+            others(visible(str(message)), category, *place, **more)
 
     warnings.showwarning = show
     try:
@@ -181,7 +185,7 @@ def _tell_of_cut_texts(command: str) -> None:
         return
     setting = "--max-length of search build" if command == "search" else "--max-length"  # an index has one length
     for counts in _cut_texts():
-        print(f"note: {counts} ({setting})", file=sys.stderr)
+        say(f"note: {counts} ({setting})")
 
 
 def _cut_texts() -> list[Any]:
@@ -201,7 +205,7 @@ def _with_option(told: Exception | Warning | str) -> str:
 
 
 def _fail(message: str, code: int) -> NoReturn:
-    print(message, file=sys.stderr)
+    say(message)
     sys.exit(code)
 
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from nearer.cli import completion, options
-from nearer.cli.output import one_line, say, show_report, show_table
+from nearer.cli.output import one_line, put, put_data, say, show_report, show_table
 from nearer.errors import InputError, SettingError
 from nearer.text.reading import MAX_CHARACTERS
 
@@ -118,7 +118,7 @@ def evaluate(
         progress=True,
     )
     if json_file is not None and str(json_file) == "-":
-        print(results.to_json())
+        put(results.to_json())
         return
     show_table(results.table())
     if json_file is not None:
@@ -216,7 +216,7 @@ def similarity(
         trust_remote_code=trust_remote_code,
         allow_pickle=allow_pickle,
     )
-    print(f"{encoder.similarity(first, second):.4f}")
+    put(f"{encoder.similarity(first, second):.4f}")
 
 
 def rank(
@@ -257,4 +257,4 @@ def rank(
         allow_pickle=allow_pickle,
     )
     for ranked in encoder.rank(query, [sentence for _, sentence in located], top=top):
-        print(f"{ranked.score:.4f}\t{located[ranked.place][0]}\t{one_line(ranked.sentence)}")
+        put_data(f"{ranked.score:.4f}\t{located[ranked.place][0]}\t{one_line(ranked.sentence)}")

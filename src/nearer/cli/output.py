@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import sys
 
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 
+from nearer.terminal import console, put, put_data, say
 from nearer.text.faults import ReadReport
+
+__all__ = ["one_line", "put", "put_data", "say", "show_report", "show_table"]
 
 # a pipe has no width of its own: do not fold paths and messages there
 PIPE_WIDTH = 200
-
-
-def say(message: str) -> None:
-    print(message, file=sys.stderr)
 
 
 def show_report(report: ReadReport) -> None:
@@ -25,7 +24,7 @@ def show_report(report: ReadReport) -> None:
 def show_table(table: RenderableType) -> None:
     # names and paths are shown as they are, also where they look like rich's markup or its emoji
     width = None if sys.stdout.isatty() else PIPE_WIDTH
-    Console(width=width, markup=False, emoji=False, highlight=False).print(table)
+    console(width=width, markup=False, emoji=False, highlight=False).print(table)
 
 
 def one_line(text: str) -> str:

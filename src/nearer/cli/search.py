@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from nearer.cli import options
-from nearer.cli.output import one_line, say, show_report, show_table
+from nearer.cli.output import one_line, put, say, show_report, show_table
 from nearer.errors import SettingError
 
 if TYPE_CHECKING:
@@ -151,6 +151,9 @@ def add(
     force: Annotated[
         bool, typer.Option("--force", help="Discard an unfinished addition of another file, and start this one.")
     ] = False,
+    again: Annotated[
+        bool, typer.Option("--again", help="Add the file also if all of it is in the index already.")
+    ] = False,
 ) -> None:
     """Add the sentences or documents of a file to an index; a document replaces one with the same id.
 
@@ -162,7 +165,7 @@ def add(
         index, model=model, device=device, trust_remote_code=trust_remote_code, allow_pickle=allow_pickle
     )
     reading = _documents(file, columns, id_column, drop_duplicates, encoding, max_characters, allow_dropped)
-    opened.add(reading, progress=True, force=force)
+    opened.add(reading, progress=True, force=force, again=again)
     show_report(reading.report)
     _say_what_it_is(index, opened)
 
@@ -242,7 +245,7 @@ def query(
         )
         for text, hits in zip(queries, found, strict=True):
             if json_lines:
-                print(json.dumps({"query": text, "hits": [asdict(hit) for hit in hits]}, ensure_ascii=False))
+                put(json.dumps({"query": text, "hits": [asdict(hit) for hit in hits]}, ensure_ascii=False))
             else:
                 _show_hits(text, hits, opened.manifest, whole=whole)
     if reading is not None:
@@ -261,7 +264,7 @@ def info(
     opened = SearchIndex.open(index)
     manifest = opened.manifest
     if json_manifest:
-        print(manifest.model_dump_json(indent=2))
+        put(manifest.model_dump_json(indent=2))
         return
     size = sum(path.stat().st_size for path in index.iterdir() if path.is_file())
     for name, value in [
@@ -277,7 +280,7 @@ def info(
         ("on disk", f"{size / 2**20:,.1f} MiB"),
         ("made with", ", ".join(f"{library} {version}" for library, version in manifest.libraries.items())),
     ]:
-        print(f"{name:<10} {value}")
+        put(f"{name:<10} {value}")
 
 
 def _documents(

@@ -53,18 +53,35 @@ def serve(
         str | None, typer.Option(metavar="NAME", help="Clients must send the key that is in this environment variable.")
     ] = None,
     api_key_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Clients must send the key that is in this file.")
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Clients must send a key that is in this file, one a line. With several keys, a client is a key.",
+        ),
     ] = None,
     max_items: Annotated[int, typer.Option(min=1, help="Most texts in one request.")] = 2048,
     max_characters: Annotated[int, typer.Option(min=1, help="Most characters in one text.")] = 100_000,
     max_tokens: Annotated[int, typer.Option(min=1, help="Most tokens in one request.")] = 300_000,
-    max_body: Annotated[int, typer.Option(min=1, help="Largest body of a request, in KiB.")] = 8192,
+    max_body: Annotated[int, typer.Option(min=1, help="Largest body of a request, in KiB.")] = 2048,
     max_waiting: Annotated[
-        int, typer.Option(min=1, help="How many texts may wait for the model; more are refused (503).")
+        int,
+        typer.Option(min=1, help="How many texts may wait for the model; more are refused (503). One client: half."),
     ] = 16384,
     max_concurrent: Annotated[
-        int, typer.Option(min=1, help="How many requests may run at a time; more are refused (503).")
+        int,
+        typer.Option(min=1, help="How many requests may run at a time; more are refused (503). One client: half."),
     ] = 1024,
+    max_held: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            help="Memory for the bodies and answers of all requests, in MiB; more are refused (503). One client: half.",
+        ),
+    ] = 256,
+    max_connections: Annotated[
+        int, typer.Option(min=1, help="How many connections may be open; more are refused (503). One address: half.")
+    ] = 1024,
+    max_head: Annotated[int, typer.Option(min=1, help="Largest head of a request, in KiB (431).")] = 32,
     batch_texts: Annotated[int, typer.Option(min=1, help="Encode at most so many texts together.")] = 256,
     batch_tokens: Annotated[
         int | None,
@@ -81,9 +98,23 @@ def serve(
         typer.Option(
             callback=options.finite,
             min=0.001,
-            help="Seconds that a body may take to arrive, and that an answer may take.",
+            help="Seconds that an answer may take, and that a client may take it in.",
         ),
     ] = 60.0,
+    receive_timeout: Annotated[
+        float,
+        typer.Option(
+            callback=options.finite, min=0.001, help="Seconds in which a head must have come, and then a body (408)."
+        ),
+    ] = 15.0,
+    grace: Annotated[
+        float,
+        typer.Option(
+            callback=options.finite,
+            min=0.001,
+            help="Seconds that running requests have at the end; who waits longer gets a 503.",
+        ),
+    ] = 30.0,
     normalize: Annotated[
         bool | None,
         typer.Option("--normalize/--no-normalize", help="Scale vectors to length 1. Default: as the model says."),
@@ -104,14 +135,17 @@ def serve(
     for package in ("fastapi", "uvicorn"):
         require(package, "serve", "the service")
     from nearer.serve.guard import LOOPBACK_HOSTS
-    from nearer.serve.limits import KIB, Limits
-    from nearer.serve.server import is_loopback, open_port, read_api_key, run_server
+    from nearer.serve.limits import BODY_COST, KIB, MIB, Limits
+    from nearer.serve.server import is_loopback, open_port, read_api_keys, run_server
 
     if beside is None:
         for option, given in (("index", beside_index), ("name", beside_name), ("pooling", beside_pooling)):
             if given is not None:
                 raise SettingError(f"--beside-{option}: is about a second model; name it (--beside MODEL2).")
-    key = read_api_key(api_key_env, api_key_file)
+    keys = read_api_keys(api_key_env, api_key_file)
+    if max_held * MIB < (least := 2 * BODY_COST * max_body * KIB):
+        needed = -(-least // MIB)
+        raise SettingError(f"--max-held: {max_held} MiB are too few for one body of {max_body} KiB; give {needed}.")
     limits = Limits(
         items=max_items,
         characters=max_characters,
@@ -119,14 +153,18 @@ def serve(
         body=max_body * KIB,
         waiting=max(max_waiting, max_items),
         concurrent=max_concurrent,
-        held=max(Limits.held, max_body * KIB),
+        held=max_held * MIB,
+        connections=max_connections,
+        head=max_head * KIB,
         batch_texts=batch_texts,
         batch_tokens=batch_tokens,
         batch_wait=batch_wait_ms / 1000,
+        receive=receive_timeout,
         timeout=timeout,
+        grace=grace,
     )
     with open_port(host, port) as bound:
-        if not is_loopback(host) and key is None:
+        if not is_loopback(host) and not keys:
             say(f"--host {host}: anybody who reaches this machine can use the service; --api-key-env asks for a key")
         from nearer.serve.app import create_app
 
@@ -166,7 +204,7 @@ def serve(
             index=first.index,
             beside=None if second is None else second.model,
             beside_index=None if second is None else second.index,
-            api_key=key,
+            api_keys=keys,
             hosts=LOOPBACK_HOSTS | {host.lower()} if is_loopback(host) else None,
         )
         run_server(app, bound, tell=say, access_log=access_log)

@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 
 from nearer.cli import completion
-from nearer.cli.output import show_table
+from nearer.cli.output import put, show_table
 
 
 def recipes(
@@ -29,8 +29,8 @@ def recipes(
         _show_recipe(name)
         return
     for each in recipe_names():
-        print(f"{each}\n    {summary(each)}")
-    print("\nnearer recipes NAME shows one with its settings.")
+        put(f"{each}\n    {summary(each)}")
+    put("\nnearer recipes NAME shows one with its settings.")
 
 
 def settings(
@@ -49,7 +49,7 @@ def settings(
     for heading, rows in settings_of(method).items():
         cells = [(row.name, row.kind, row.default, row.description) for row in rows]
         _print_table(f"Settings of {heading}", ("setting", "type", "default", "meaning"), cells)
-        print()
+        put()
 
 
 def _show_recipe(name: str) -> None:
@@ -64,12 +64,12 @@ def _show_recipe(name: str) -> None:
         "model": training.model,
         "learns from": training.data,
     }
-    print(shown.recipe.name)
+    put(shown.recipe.name)
     for label, fact in facts.items():
-        print(f"  {label:<12}{fact}")
-    print()
+        put(f"  {label:<12}{fact}")
+    put()
     _print_table("Settings of this recipe", ("setting", "value", "meaning"), shown.settings)
-    print(f"\nAll other settings keep their defaults: nearer settings {shown.method}")
+    put(f"\nAll other settings keep their defaults: nearer settings {shown.method}")
 
 
 def _print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -9,6 +9,7 @@ import typer
 
 from nearer.cli import completion, options
 from nearer.cli.output import say, show_table
+from nearer.text.reading import MAX_CHARACTERS
 
 
 def sweep(
@@ -37,6 +38,10 @@ def sweep(
         bool, typer.Option("--no-compile", help="On a GPU: do not compile or capture the training step.")
     ] = False,
     columns: Annotated[str | None, typer.Option(help="Columns of the corpus in order, by name or number.")] = None,
+    encoding: options.Encoding = "utf-8",
+    max_characters: options.MaxCharacters = MAX_CHARACTERS,
+    strip_contained: options.StripContained = False,
+    allow_dropped: options.AllowDropped = False,
     settings: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replace a setting.")] = None,
     keep_models: Annotated[
         bool, typer.Option("--keep-models", help="Keep the model of every run, not only those of the best point.")
@@ -63,6 +68,12 @@ def sweep(
         data=data,
         columns=options.column_names(columns),
         settings=fixed,
+        reading={
+            "encoding": encoding,
+            "max_characters": max_characters,
+            "strip_contained": strip_contained,
+            "allow_dropped": allow_dropped,
+        },
         keep_models=keep_models,
         say=say,
         progress=True,

@@ -5,6 +5,7 @@ A folder holds
     about.json      the header: what is built, from what, with which settings; at the end also what came out
     journal.jsonl   one line for each finished piece, in the order in which they got finished
     data.jsonl      (or data.parquet, with the header in its metadata) the records by number, once all pieces are done
+    checksums.json  of the data; the header and each line of the journal carry their own
 
 A piece is whatever a builder numbers: an anchor, a list. It ends as a record or as rejected for a reason, which is
 counted. The order of the data is that of the numbers, so it does not depend on who finished first, or how often it
@@ -17,18 +18,27 @@ import json
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, TextIO
 
-from nearer.errors import InputError, SettingError
+from nearer.errors import DamagedError, InputError, SettingError
 from nearer.extras import require
+from nearer.storage.checksums import CHECKSUMS, checksums_text, file_sum
+from nearer.storage.locks import written_by_us_alone
+from nearer.storage.sealed import read_sealed, sealed_line, unsealed_line, write_sealed_json
+from nearer.storage.whole import make_folder, sync_folder, whole_file, write_whole
 from nearer.text.chunks import chunks
-from nearer.whole_file import whole_file, write_whole
+from nearer.typed_files import FileFacts
 
 Format = Literal["jsonl", "parquet"]
-ABOUT, JOURNAL = "about.json", "journal.jsonl"
+ABOUT, JOURNAL, LOCK = "about.json", "journal.jsonl", ".lock"
 RECORDS_AT_ONCE = 10_000
+
+
+class Header(FileFacts):
+    about: dict[str, Any]
 
 
 class Construction:
@@ -56,7 +66,12 @@ class Construction:
         self.done: set[int] = set()
         self.rejected: Counter[str] = Counter()
         self._journal: TextIO | None = None
-        self._begin()
+        self._lock = ExitStack()
+        try:
+            self._begin()
+        except BaseException:
+            self.close()
+            raise
 
     @property
     def finished(self) -> bool:
@@ -92,11 +107,16 @@ class Construction:
         with open(self.folder / JOURNAL, "rb") as file:
             for number in sorted(places):
                 file.seek(places[number])
-                yield number, json.loads(file.readline())["record"]
+                yield number, unsealed_line(file.readline().decode())["record"]
 
     def finish(self, summary: Mapping[str, Any] | None = None) -> Path:
         """Write the data set; returns its place. `summary` joins the header."""
-        self.close()
+        try:
+            return self._finish(summary)
+        finally:
+            self.close()
+
+    def _finish(self, summary: Mapping[str, Any] | None) -> Path:
         count = len(self._places())
         if not count:
             reasons = ", ".join(f"{reason} {count:,}" for reason, count in self.rejected.most_common())
@@ -106,34 +126,43 @@ class Construction:
         try:
             with whole_file(self.data) as partial:
                 _write_data(partial, (record for _, record in self.records()), header, self.format)
-                write_whole(self.folder / ABOUT, json.dumps(header, indent=2, ensure_ascii=False))
+                write_whole(self.folder / CHECKSUMS, checksums_text({self.data.name: file_sum(partial)}))
+                write_sealed_json(self.folder / ABOUT, header)
         except OSError as error:
             raise InputError(f"{self.data}: cannot be written ({error.strerror or error}).") from None
         return self.data
 
     def close(self) -> None:
-        if self._journal is not None:
-            self._journal.close()
-            self._journal = None
+        journal, self._journal = self._journal, None
+        try:
+            if journal is not None:
+                journal.close()
+        finally:
+            self._lock.close()
 
     def _begin(self) -> None:
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            if self.folder.is_dir() and not (self.folder / ABOUT).exists():
+                others = (path for path in self.folder.iterdir() if path.name not in (LOCK, f".{ABOUT}.partial"))
+                if any(others):
+                    raise SettingError(f"{self.folder}: holds other files; name a new folder.")
+            make_folder(self.folder)
+            self._lock.enter_context(written_by_us_alone(self.folder / LOCK, self.folder))
             if (self.folder / ABOUT).exists():
                 self._check_same()
                 self._read_journal()
-            elif any(self.folder.iterdir()):
-                raise SettingError(f"{self.folder}: holds other files; name a new folder.")
             else:
-                write_whole(self.folder / ABOUT, json.dumps(self.about, indent=2, ensure_ascii=False))
+                write_sealed_json(self.folder / ABOUT, self.about)
         except OSError as error:
             raise InputError(f"{self.folder}: cannot be written ({error.strerror or error}).") from None
 
     def _check_same(self) -> None:
         path = self.folder / ABOUT
         try:
-            there = json.loads(path.read_text(encoding="utf-8"))["about"]
-        except (ValueError, KeyError, TypeError):
+            there = read_sealed(path, Header, mend="name a new folder").about
+        except DamagedError:
+            raise
+        except InputError:
             raise InputError(f"{path}: is not a header of a construction; name a new folder.") from None
         asked = self.about["about"]
         for name in [*asked, *(name for name in there if name not in asked)]:
@@ -173,8 +202,10 @@ class Construction:
         with open(path, "rb") as file:
             for number, raw in enumerate(file, 1):
                 try:
-                    line = json.loads(raw)
-                except ValueError:
+                    line = unsealed_line(raw)
+                    if type(line["number"]) is not int or not line.keys() & {"record", "rejected"}:
+                        raise ValueError
+                except (ValueError, KeyError):
                     raise InputError(f"{path}: line {number} is damaged; remove it to have it built again.") from None
                 yield place, line
                 place += len(raw)
@@ -183,9 +214,13 @@ class Construction:
         try:
             if self._journal is None:
                 self._journal = (self.folder / JOURNAL).open("a", encoding="utf-8")
-            self._journal.write("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
+                sync_folder(self.folder)
+            self._journal.write("".join(map(sealed_line, lines)))
             self._journal.flush()
+            os.fsync(self._journal.fileno())
         except OSError as error:
+            with suppress(OSError):  # closing tries once more to write what could not be written
+                self.close()
             raise InputError(f"{self.folder / JOURNAL}: cannot be written ({error.strerror or error}).") from None
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -67,13 +68,29 @@ class DebiasedBuilder:
 
     def learn(self, *, progress: bool = False) -> DistinctSentences:
         """The corpus with its vectors; those that are not known yet are computed."""
+        with self._left_to_others_if_it_fails():
+            return self._learn(progress)
+
+    def _learn(self, progress: bool) -> DistinctSentences:
         self.corpus = DistinctSentences.learn(self.reading, self.store, progress=progress)
         self.wanted = min(self.limit or len(self.corpus), len(self.corpus))
         self.sampler = DebiasedSampler(self.corpus, self.store, self.generator, self.settings)
         return self.corpus
 
     def build(self, *, progress: bool = False) -> None:
-        """All that is missing. What is interrupted loses the block it was at."""
+        """All that is missing. What is interrupted loses the block it was at, and leaves the folder to others."""
+        with self._left_to_others_if_it_fails():
+            self._build(progress)
+
+    @contextmanager
+    def _left_to_others_if_it_fails(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            self.building.close()
+            raise
+
+    def _build(self, progress: bool) -> None:
         if self.sampler is None:
             self.learn(progress=progress)
         assert self.sampler is not None

@@ -9,9 +9,11 @@ from typing import Any
 
 from nearer.construct.construction import ABOUT, JOURNAL
 from nearer.construct.lists import KIND
-from nearer.errors import InputError
+from nearer.errors import DamagedError, InputError
+from nearer.storage.sealed import read_sealed_json, unsealed_line
 from nearer.text.faults import ReadReport
 from nearer.text.reading import read_ranking_lists
+from nearer.typed_files import FileFacts, as_typed
 
 
 @dataclass(frozen=True)
@@ -67,19 +69,29 @@ def _of_file(path: Path, *, shown: str | None = None) -> ListFile:
     return ListFile(shown or str(path), lists, facts.get("about", {}), rejected, report=reading.report)
 
 
+class ListRecord(FileFacts):
+    sentences: tuple[str, ...]
+
+
+class JournalLine(FileFacts):
+    number: int
+    record: ListRecord | None = None
+    rejected: str = ""
+
+
 def _of_journal(path: Path) -> tuple[list[tuple[str, ...]], dict[str, int]]:
     found: dict[int, tuple[str, ...]] = {}
     rejected: dict[str, int] = {}
     lines = path.read_text(encoding="utf-8").split("\n")[:-1] if path.exists() else []  # the last may not be whole
     for number, line in enumerate(lines, 1):
         try:
-            piece = json.loads(line)
-        except ValueError:
+            piece = as_typed(JournalLine, unsealed_line(line), f"{path}: line {number}")
+        except (ValueError, InputError):
             raise InputError(f"{path}: line {number} is damaged; remove it to have it built again.") from None
-        if "record" in piece:
-            found[piece["number"]] = tuple(piece["record"]["sentences"])
+        if piece.record is not None:
+            found[piece.number] = piece.record.sentences
         else:
-            rejected[piece["rejected"]] = rejected.get(piece["rejected"], 0) + 1
+            rejected[piece.rejected] = rejected.get(piece.rejected, 0) + 1
     return [found[number] for number in sorted(found)], rejected
 
 
@@ -91,9 +103,11 @@ def _check_kind(place: Path, header: dict[str, Any]) -> None:
 
 def _header(path: Path) -> dict[str, Any] | None:
     try:
-        header = json.loads(path.read_text(encoding="utf-8"))
+        header = read_sealed_json(path, "construct the lists anew")
     except FileNotFoundError:
         return None
+    except DamagedError:
+        raise
     except (OSError, ValueError):
         raise InputError(f"{path}: is not a header of a construction.") from None
     if not isinstance(header, dict) or not isinstance(header.get("about"), dict):

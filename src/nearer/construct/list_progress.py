@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from nearer.terminal import console
+
 
 @dataclass
 class Pace:
@@ -44,7 +46,6 @@ def list_progress(done: int, total: int, *, shown: bool) -> Iterator[Progress]:
     if not shown:
         yield Progress()
         return
-    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
 
@@ -55,7 +56,7 @@ def list_progress(done: int, total: int, *, shown: bool) -> Iterator[Progress]:
         TextColumn("{task.fields[pace]}"),
         TimeRemainingColumn(elapsed_when_finished=True),
     )
-    with Bar(*columns, console=Console(stderr=True)) as bar:
+    with Bar(*columns, console=console(stderr=True)) as bar:
         task = bar.add_task("", total=total, completed=done, pace="")
 
         class Shown(Progress):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,10 +11,11 @@ import numpy as np
 
 from nearer.analysis.kmeans import Labels, cluster
 from nearer.errors import InputError, SettingError
+from nearer.storage.sealed import sealed_line, unsealed_line
+from nearer.storage.whole import write_whole
 from nearer.teachers import VectorStore
-from nearer.text.reading import Reading
+from nearer.text.reading import Reading, changed
 from nearer.units import LARGEST_SEED
-from nearer.whole_file import write_whole
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ def draw(labels: Labels, clusters: int, per_cluster: int, seed: int) -> list[int
 def write_starts(starts: Starts, path: Path) -> None:
     lines = [_as_line(start) for start in starts.members]
     try:
-        write_whole(path, [json.dumps({"short": starts.short}) + "\n", *lines])
+        write_whole(path, [sealed_line({"short": starts.short, "starts": len(lines)}), *lines])
     except OSError as error:
         raise InputError(f"{path}: cannot be written ({error.strerror or error}).") from None
 
@@ -144,20 +144,23 @@ def read_starts(path: Path) -> Starts:
     """What `write_starts` wrote: a construction goes on with the starts that it began with."""
     try:
         head, *lines = path.read_text(encoding="utf-8").rstrip("\n").split("\n")
-        rows: list[Mapping[str, Any]] = [json.loads(line) for line in lines]
+        rows: list[Mapping[str, Any]] = [unsealed_line(line) for line in lines]
         members = [Start(number, row["sentence"], row["start"], row["cluster"]) for number, row in enumerate(rows)]
-        return Starts(members, int(json.loads(head)["short"]))
+        facts = unsealed_line(head)
+        if facts.get("starts", len(members)) != len(members):
+            raise ValueError("lines are missing")
+        return Starts(members, int(facts["short"]))
     except (OSError, ValueError, KeyError, TypeError):
         raise InputError(f"{path}: is damaged; remove it to have the start sentences chosen again.") from None
 
 
 def _as_line(start: Start) -> str:
     row = {"sentence": start.sentence, "start": start.place, "cluster": start.cluster}
-    return json.dumps(row, ensure_ascii=False) + "\n"
+    return sealed_line(row)
 
 
 def _texts(reading: Reading[str], wanted: set[int]) -> dict[int, str]:
     found = {place: sentence for place, sentence in enumerate(reading) if place in wanted}
     if len(found) < len(wanted):
-        raise InputError(f"{reading.source}: changed while it was read; run it again.")
+        raise changed(reading)
     return found

@@ -23,6 +23,7 @@ from nearer.encoder import Encoder
 from nearer.errors import InputError
 from nearer.evaluation import evaluate
 from nearer.evaluation.retrieval import retrieve
+from nearer.storage.whole import write_whole
 from nearer.training import train
 
 HELD_OUT = 1000
@@ -85,9 +86,9 @@ def _text(folder: Path, seed: int, show: Callable[[RenderableType], None], progr
         f"functions held out ({text.leaking:,} sentences left out because they stand in held-out docstrings)"
     )
     try:
-        (folder / "sentences.txt").write_text("".join(f"{line}\n" for line in text.sentences), encoding="utf-8")
+        write_whole(folder / "sentences.txt", (f"{line}\n" for line in text.sentences))
         rows = ({"sentence1": pair.first, "sentence2": pair.second} for pair in text.pairs)
-        (folder / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+        write_whole(folder / "pairs.jsonl", (json.dumps(row) + "\n" for row in rows))
     except OSError as error:
         raise InputError(f"{folder}: cannot be written ({error.strerror}).") from None
     return text

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from nearer.doctor.finding import Finding, State
+from nearer.storage.sealed import read_sealed_json
 from nearer.text.cache import CACHE_VARIABLE, cache_folder
 from nearer.units import as_bytes
 
@@ -38,9 +38,9 @@ def token_stores() -> Iterator[Finding]:
     root = cache_folder("tokens")
     whole, damaged, left, building = [], [], [], []
     for folder in sorted(path for path in root.iterdir() if path.is_dir()):
-        if ".unfinished-" in folder.name:
+        if folder.name.endswith(".unfinished"):
             try:
-                with FileLock(root / f"{folder.name.partition('.')[0]}.lock", timeout=0):
+                with FileLock(root / f"{folder.name[1:].partition('-')[0]}.lock", timeout=0):
                     left.append(folder)
             except Timeout:
                 building.append(folder)
@@ -71,14 +71,14 @@ def vector_stores() -> Iterator[Finding]:
     for folder in sorted(path for path in root.iterdir() if path.is_dir()):
         if not (folder / "model.json").exists():
             continue
-        facts = json.loads((folder / "model.json").read_text(encoding="utf-8"))
+        facts = read_sealed_json(folder / "model.json", f"delete {folder}")
         keys, vectors = (_length(folder / name) for name in ("keys.bin", "vectors.bin"))
         rows = keys // KEY_BYTES
         if vectors < rows * 2 * facts["dimension"]:  # float16
             faulty = True
             mend = f"nothing to be done: the lost ones are computed anew; or delete {folder}"
             yield Finding("vector stores", State.doubtful, f"{facts['model']}: vectors are lost", mend)
-        elif not any((folder / "rows").glob("[!.]*.npy")):
+        elif not any((folder / "rows").glob("[!.]*")):
             faulty = True
             mend = f"give the same command again to go on, or delete {folder}"
             yield Finding("vector stores", State.doubtful, f"{facts['model']}: interrupted after {rows:,}", mend)

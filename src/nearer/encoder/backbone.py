@@ -19,6 +19,7 @@ from nearer.encoder.checkpoint_weights import (
     remark_on_heads,
     weight_files,
 )
+from nearer.encoder.config_bounds import check_numbers, check_size
 from nearer.encoder.pickles import PICKLE_MEND
 from nearer.encoder.projection import Dense
 from nearer.errors import ModelError, first_line, tell
@@ -61,6 +62,7 @@ def load_backbone(
     from transformers import AutoConfig
 
     _check_files(folder)
+    suspicious = check_numbers(folder)
     try:
         config = AutoConfig.from_pretrained(folder, trust_remote_code=trust_remote_code)
     except Exception as error:
@@ -78,6 +80,9 @@ def load_backbone(
     arguments: dict[str, Any] = {"config": config, "dtype": torch.float32, "use_safetensors": True}
     if not pooler and _can_leave_out_pooler(config, family):
         arguments["add_pooling_layer"] = False
+    if suspicious:
+        made = {name: value for name, value in arguments.items() if name == "add_pooling_layer"}
+        check_size(folder, config, family, trust_remote_code=trust_remote_code, **made)
     try:
         with quiet():
             model, info = family.from_pretrained(
@@ -118,7 +123,7 @@ def longest_input(backbone: nn.Module, tokenizer: Any) -> int:
     config: Any = backbone.config
     positions = getattr(config, "max_position_embeddings", None) or getattr(config, "n_positions", None)
     limit = int(min(tokenizer.model_max_length, 1_000_000))
-    if not positions or positions < 0:
+    if not isinstance(positions, int) or positions <= 0:
         return limit
     positions -= trailing_padding(backbone)
     table = _position_table(backbone)

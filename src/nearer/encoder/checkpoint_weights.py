@@ -7,15 +7,17 @@ backbone is left out; what stands in it must fit to the last weight.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from nearer.errors import ModelError
+from nearer.errors import ModelError, first_line
 
 # Constants that older checkpoints hold beside their weights; models make them themselves now.
 CONSTANTS = ("position_ids", "token_type_ids", "inv_freq", "masked_bias")
@@ -70,20 +72,48 @@ def remark_on_heads(folder: Path, config: Any, heads: Iterable[str]) -> str | No
 
 def weight_files(folder: Path) -> dict[str, Path]:
     """By name of a weight, the safetensors file that holds it."""
-    from safetensors import safe_open
-
     files: dict[str, Path] = {}
     for path in sorted(folder.glob("*.safetensors")):
-        with safe_open(path, framework="pt") as file:
+        with opened_weights(path) as file:
             files |= dict.fromkeys(file.keys(), path)
     return files
 
 
+def stored_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
+    """The shape of every weight, from the files' headers."""
+    shapes: dict[str, tuple[int, ...]] = {}
+    for path in sorted(folder.glob("*.safetensors")):
+        with opened_weights(path) as file:
+            shapes |= {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118 no dict
+    return shapes
+
+
+def stored_dtype(folder: Path) -> str:
+    """What most of a model's weights are stored in, as safetensors calls it; empty where there are none."""
+    counts: Counter[str] = Counter()
+    for path in sorted(folder.glob("*.safetensors")):
+        with opened_weights(path) as file:
+            for name in file.keys():  # noqa: SIM118 no dict
+                weight = file.get_slice(name)
+                counts[weight.get_dtype()] += math.prod(weight.get_shape())
+    return counts.most_common(1)[0][0] if counts else ""
+
+
+@contextmanager
+def opened_weights(path: Path) -> Iterator[Any]:
+    """A safetensors file, of which only what is asked for is read."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="pt") as file:
+            yield file
+    except (SafetensorError, OSError) as error:
+        raise ModelError(f"{path}: cannot be read ({first_line(error)}); get the file again.") from None
+
+
 def read_weight(path: Path, name: str) -> Tensor:
     """One weight of a safetensors file, in float32."""
-    from safetensors import safe_open
-
-    with safe_open(path, framework="pt") as file:
+    with opened_weights(path) as file:
         tensor: Tensor = file.get_tensor(name)
         return tensor.float()
 
@@ -98,7 +128,8 @@ def _pretraining_heads(config: Any) -> set[str]:
     import transformers
 
     names: set[str] = set()
-    for architecture in getattr(config, "architectures", None) or ():
+    listed = getattr(config, "architectures", None)
+    for architecture in filter(lambda name: isinstance(name, str), listed if isinstance(listed, list) else ()):
         known: Any = getattr(transformers, architecture, None)
         if known is None or not any(kind in architecture for kind in PRETRAINED_BY):
             continue

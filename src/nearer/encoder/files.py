@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -16,8 +15,11 @@ from nearer.encoder.encoding import WINDOW_ON_CPU, WINDOW_ON_GPU, BulkEncoding, 
 from nearer.encoder.precision import check_precision
 from nearer.encoder.vector_file import GrowingFile
 from nearer.encoder.workers import encode_in_workers
-from nearer.errors import InputError, SettingError
+from nearer.errors import DamagedError, InputError, SettingError, first_line
 from nearer.progress import Advance, progress_bar
+from nearer.storage.checksums import FileSum, differs, file_sum
+from nearer.storage.locks import written_by_us_alone
+from nearer.storage.sealed import read_sealed_json, write_sealed_json
 from nearer.text.chunks import chunks
 from nearer.text.faults import ReadReport
 from nearer.text.reading import Reading
@@ -37,7 +39,9 @@ class EncodedFile(NamedTuple):
     report: ReadReport
 
     def open(self) -> NDArray[Any]:
-        """The vectors, mapped: only what is looked at is read."""
+        """The vectors, mapped, once they are known to be what was written."""
+        for damage in encoded_damage(self.facts):
+            raise DamagedError(f"{damage}; encode the text anew.")
         vectors: NDArray[Any] = np.load(self.vectors, mmap_mode="r")
         return vectors
 
@@ -59,8 +63,9 @@ def encode_file(
 ) -> EncodedFile:
     """Write the vectors of a file's sentences as a NumPy file.
 
-    Beside `vectors.npy`, `vectors.json` says what they are. Where lines were dropped, row and line numbers part
-    ways, and `vectors.lines.npy` holds each row's line. Nothing has its final name before it is whole.
+    Beside `vectors.npy`, `vectors.json` says what they are, with the checksums of both. Where lines were dropped, row
+    and line numbers part ways, and `vectors.lines.npy` holds each row's line. Nothing has its final name before it is
+    whole, and one process writes at a time.
 
     devices: a process for each of them (`["cuda:0", "cuda:1"]`, `["cpu", "cpu"]`), whatever the encoder's own; None
     encodes in this process. dtype: float32, or float16 for half the size. window: sentences that are worked on at a
@@ -88,6 +93,7 @@ def encode_file(
     )
     lines_path = path.with_suffix(".lines.npy")
     with (
+        written_by_us_alone(path.with_name(f".{path.name}.lock"), path, remove=True),
         GrowingFile(path, path.with_suffix(".partial"), dtype, (encoder.dimension,)) as vectors,
         GrowingFile(lines_path, path.with_suffix(".lines.partial"), "int64", ()) as lines,
         progress_bar("encoding", None, "sentences", shown=progress) as advance,
@@ -105,26 +111,43 @@ def encode_file(
         vectors.finish(vectors.rows)
         if report.dropped:
             lines.finish(lines.rows)
-    facts = {
-        "model": encoder.name,
-        "pooling": encoder.settings.pooling,
-        "max_length": encoder.settings.max_length,
-        "text_normalisation": encoder.settings.text_normalisation,
-        "normalized": normalize,
-        "precision": precision,
-        "dtype": dtype,
-        "rows": vectors.rows,
-        "dimension": encoder.dimension,
-        "reading": report.to_dict(),
-        "libraries": library_versions(),
-    }
-    try:
-        facts_path.write_text(json.dumps(facts, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{facts_path}: cannot be written ({error.strerror}).") from None
+        facts = {
+            "model": encoder.name,
+            "pooling": encoder.settings.pooling,
+            "max_length": encoder.settings.max_length,
+            "text_normalisation": encoder.settings.text_normalisation,
+            "normalized": normalize,
+            "precision": precision,
+            "dtype": dtype,
+            "rows": vectors.rows,
+            "dimension": encoder.dimension,
+            "reading": report.to_dict(),
+            "libraries": library_versions(),
+            "files": {file.name: file_sum(file)._asdict() for file in (path, lines_path) if file.exists()},
+        }
+        try:
+            write_sealed_json(facts_path, facts)
+        except OSError as error:
+            raise InputError(f"{facts_path}: cannot be written ({error.strerror}).") from None
     return EncodedFile(
         path, facts_path, lines_path if report.dropped else None, vectors.rows, encoder.dimension, report
     )
+
+
+def encoded_damage(facts_path: Path) -> Iterator[str]:
+    """What is wrong with the files of an encoding, by what its `vectors.json` says of them."""
+    try:
+        facts = read_sealed_json(facts_path, "encode the text anew")
+        sums = {str(name): FileSum(**one) for name, one in facts.get("files", {}).items()}
+    except DamagedError as error:
+        yield str(error)
+        return
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        yield f"{facts_path}: cannot be read ({first_line(error)})"
+        return
+    for name, expected in sums.items():
+        if fault := differs(facts_path.parent / name, expected):
+            yield f"{facts_path.parent / name}: {fault}"
 
 
 def check_output(out: str | Path, *, overwrite: bool) -> Path:

@@ -6,11 +6,7 @@ text normalisation, and where the model comes from. A folder without it is any s
 
 from __future__ import annotations
 
-import json
-import math
-import tempfile
-from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,8 +21,9 @@ from nearer.encoder.backbone import (
     quiet,
     take_pooler,
 )
+from nearer.encoder.checkpoint_weights import stored_dtype
 from nearer.encoder.layer_mean import WeightedLayers
-from nearer.encoder.layout import MODULES_FILE, Layout, read_json, read_layout, read_weights, write_json
+from nearer.encoder.layout import MODULES_FILE, Layout, read_layout, read_weights, write_json
 from nearer.encoder.layout_writing import write_layout
 from nearer.encoder.pooling import needs_hidden_states
 from nearer.encoder.projection import Dense
@@ -34,7 +31,10 @@ from nearer.encoder.settings import EncoderSettings
 from nearer.encoder.sources import BUNDLED
 from nearer.encoder.static import StaticBackbone, load_static, save_static
 from nearer.encoder.tokenizer import load_tokenizer
-from nearer.errors import ModelError, PoolingError, SettingError, first_line, tell
+from nearer.errors import ModelError, PoolingError, SettingError, tell
+from nearer.model_notes import NOTES_FILE, NOTES_FORMAT, ModelNotes, read_notes
+from nearer.storage.checksums import check_folder
+from nearer.storage.whole import whole_folder
 from nearer.versions import library_versions
 
 if TYPE_CHECKING:
@@ -43,8 +43,6 @@ if TYPE_CHECKING:
 # The special tokens that can pad, the first that a tokenizer has.
 PADDING_TOKENS = ("pad", "eos", "sep", "bos", "cls", "unk")
 HALF = {"F16": "float16", "BF16": "bfloat16"}
-OWN_FILE = "nearer.json"
-OWN_FORMAT = 1
 
 
 def load_parts(
@@ -60,7 +58,8 @@ def load_parts(
     route: str | None = None,
 ) -> dict[str, Any]:
     """The arguments of `Encoder` for what lies in `folder`."""
-    own = _read_own(folder)
+    check_folder(folder, "get the model again, from where it came or from its run")
+    own = read_notes(folder)
     if (folder / MODULES_FILE).exists():
         layout = read_layout(folder, route)
         if route is None and layout.route is not None:
@@ -108,20 +107,35 @@ def load_parts(
         max_length=max_length or min(layout.max_length or longest, longest),
         normalize=layout.normalize,
         text_normalisation=text_normalisation
-        or own.get("text_normalisation", "lowercase" if layout.lowercase else "none"),
+        or (own and own.text_normalisation)
+        or ("lowercase" if layout.lowercase else "none"),
         prompts=layout.prompts,
         default_prompt=layout.default_prompt,
         pool_prompt=layout.pool_prompt,
         truncate_dim=layout.truncate_dim,
     )
+    _check_sizes(folder, backbone, settings.pooling, [*([] if head is None else [head]), *layout.projections])
     return {
         "backbone": backbone,
         "tokenizer": tokenizer,
         "settings": settings,
         "head": head,
         "projections": layout.projections,
-        "provenance": own.get("provenance", {}),
+        "provenance": own.provenance.model_dump(exclude_unset=True) if own else {},
     }
+
+
+def _check_sizes(folder: Path, backbone: nn.Module, pooling: str, layers: Sequence[nn.Module]) -> None:
+    """That each layer takes vectors of the size that the one before it gives."""
+    config: Any = backbone.config
+    size = int(getattr(config, "hidden_size", None) or config.d_model) * len(pooling.split("+"))
+    for layer in layers:
+        if (wanted := getattr(layer, "size_in", size)) != size:
+            raise ModelError(
+                f"{folder}: its layer {type(layer).__name__} takes vectors of {wanted} numbers, {size} come from "
+                f"what is before it (pooling {pooling}); the modules do not fit each other."
+            )
+        size = getattr(layer, "size_out", size)
 
 
 def save_parts(
@@ -131,20 +145,9 @@ def save_parts(
 
     add: writes what else belongs into the folder.
     """
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())) and not overwrite:
-        raise ModelError(f"{folder}: is there already; choose another folder or ask for overwriting.")
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as temporary:
-            built = Path(temporary) / "model"
-            built.mkdir()
-            _write(encoder, built)
-            add(built)
-            if folder.exists():
-                folder.rename(Path(temporary) / "replaced")
-            built.rename(folder)
-    except OSError as error:
-        raise ModelError(f"{folder}: cannot be written ({error.strerror or first_line(error)}).") from error
+    with whole_folder(folder, overwrite=overwrite) as built:
+        _write(encoder, built)
+        add(built)
 
 
 def _write(encoder: Encoder, folder: Path) -> None:
@@ -172,9 +175,9 @@ def _write(encoder: Encoder, folder: Path) -> None:
         without_pooler=getattr(backbone, "pooler", "none at all") is None,
     )
     write_json(
-        folder / OWN_FILE,
+        folder / NOTES_FILE,
         {
-            "format": OWN_FORMAT,
+            "format": NOTES_FORMAT,
             "nearer": nearer.__version__,
             "pooling": settings.pooling,
             "head": keeps_head,
@@ -268,42 +271,21 @@ def _tell_of_half_precision(folder: Path) -> None:
         )
 
 
-def stored_dtype(folder: Path) -> str:
-    """What most of a model's weights are stored in, as safetensors calls it; empty where there are none."""
-    counts: Counter[str] = Counter()
-    for path in folder.glob("*.safetensors"):
-        with open(path, "rb") as file:
-            size = int.from_bytes(file.read(8), "little")
-            described = json.loads(file.read(size))
-        for name, tensor in described.items():
-            if name != "__metadata__":
-                counts[tensor["dtype"]] += math.prod(tensor["shape"])
-    return counts.most_common(1)[0][0] if counts else ""
-
-
-def _read_own(folder: Path) -> dict[str, Any]:
-    path = folder / OWN_FILE
-    if not path.exists():
-        return {}
-    own: dict[str, Any] = read_json(path)
-    if own.get("format") != OWN_FORMAT:
-        raise ModelError(f"{path}: has format {own.get('format')!r}, this version reads {OWN_FORMAT}; update nearer.")
-    return own
-
-
-def _saved_pooling(folder: Path, layout: Layout, own: Mapping[str, Any]) -> str:
+def _saved_pooling(folder: Path, layout: Layout, own: ModelNotes | None) -> str:
     assert layout.pooling is not None
-    pooling = str(own.get("pooling", layout.pooling))
+    pooling = (own and own.pooling) or layout.pooling
     if pooling != layout.pooling and (pooling, layout.pooling) != ("cls_before_head", "cls"):
-        raise ModelError(f"{folder}: {OWN_FILE} says pooling {pooling!r}, its Pooling module says {layout.pooling!r}.")
+        raise ModelError(
+            f"{folder}: {NOTES_FILE} says pooling {pooling!r}, its Pooling module says {layout.pooling!r}."
+        )
     return pooling
 
 
-def _saved_head(folder: Path, layout: Layout, own: Mapping[str, Any]) -> Dense | None:
-    if not own.get("head"):
+def _saved_head(folder: Path, layout: Layout, own: ModelNotes | None) -> Dense | None:
+    if own is None or not own.head:
         return None
     if not layout.projections or not isinstance(layout.projections[0], Dense):
         raise ModelError(
-            f"{folder}: {OWN_FILE} says that the head is kept, but there is no Dense module after Pooling."
+            f"{folder}: {NOTES_FILE} says that the head is kept, but there is no Dense module after Pooling."
         )
     return layout.projections.pop(0)  # type: ignore[return-value]

@@ -13,6 +13,19 @@ from typing import Any, NamedTuple, TypeVar
 
 import torch
 
+from nearer.encoder.layout_files import (
+    DenseFacts,
+    LayerFacts,
+    ModelFacts,
+    ModuleFacts,
+    NormFacts,
+    PoolingFacts,
+    RouterFacts,
+    TransformerFacts,
+    WeightedLayersFacts,
+    read_facts,
+    read_layer,
+)
 from nearer.encoder.pickles import PICKLE_MEND
 from nearer.encoder.pooling import LAYER_PAIRS
 from nearer.encoder.projection import Dense, Norm, Projection, UnitLength
@@ -89,14 +102,12 @@ def read_layout(folder: Path, route: str | None = None) -> Layout:
 
 
 def _read_modules(folder: Path, path: Path) -> list[Module]:
-    try:
-        return [Module(_kind(module["type"]), folder / str(module["path"])) for module in read_json(path)]
-    except (KeyError, TypeError):
-        raise ModelError(f"{path}: is not a list of modules, each with a type and a path.") from None
+    listed = read_facts(path, list[ModuleFacts])
+    return [Module(_kind(module.type), folder / module.path) for module in listed]
 
 
-def _kind(dotted: object) -> str:
-    return str(dotted).rpartition(".")[2]
+def _kind(dotted: str) -> str:
+    return dotted.rpartition(".")[2]
 
 
 def _read_route(layout: Layout, folder: Path, route: str | None) -> list[Module]:
@@ -104,21 +115,21 @@ def _read_route(layout: Layout, folder: Path, route: str | None) -> list[Module]
     path = folder / ROUTER_FILE
     if not path.exists():
         path = folder / "config.json"  # where older versions had it
-    config = read_json(path)
-    try:
-        types, structure, parameters = config["types"], config["structure"], config.get("parameters", {})
-        layout.routes = tuple(structure)
-        for spelt, target in (parameters.get("route_mappings") or {}).items():
-            if spelt in ("(None, None)", "(None, 'text')") and route is None:
-                route = target
-        default = "text" if "text" in structure else parameters.get("default_route")
-        if default is None and parameters.get("allow_empty_key", True):
-            default = next(iter(structure))
-        layout.route = default if route is None else route
-        if layout.route in structure:
-            return [Module(_kind(types[name]), folder / name) for name in structure[layout.route]]
-    except (KeyError, TypeError, AttributeError, StopIteration) as error:
-        raise ModelError(f"{path}: is not the description of a Router ({first_line(error)}).") from None
+    config = read_facts(path, RouterFacts)
+    structure, parameters = config.structure, config.parameters
+    layout.routes = tuple(structure)
+    for spelt, target in (parameters.route_mappings or {}).items():
+        if spelt in ("(None, None)", "(None, 'text')") and route is None:
+            route = target
+    default = "text" if "text" in structure else parameters.default_route
+    if default is None and parameters.allow_empty_key:
+        default = next(iter(structure))
+    layout.route = default if route is None else route
+    if layout.route in structure:
+        names = structure[layout.route]
+        if untold := [name for name in names if name not in config.types]:
+            raise ModelError(f"{path}: does not say the type of the module {untold[0]!r}.")
+        return [Module(_kind(config.types[name]), folder / name) for name in names]
     known = ", ".join(structure)
     if layout.route is None:
         raise ModelError(f"{folder}: its Router has no default route; name a route: {known}.", argument="route")
@@ -136,10 +147,9 @@ def _read_steps(folder: Path, layout: Layout, modules: list[Module]) -> None:
         elif kind == "Dense" and layout.pooling:
             layout.projections.append(_read_dense(path))
         elif kind == "LayerNorm" and layout.pooling:
-            norm = Norm(int(_setting(path, "dimension")))
-            layout.projections.append(_with_weights(norm, path))
+            layout.projections.append(_read_norm(path))
         elif kind == "Normalize" and layout.pooling:
-            _check_input(path)
+            read_layer(path, LayerFacts)
             layout.projections.append(UnitLength())
         elif kind != "Dropout":  # which does nothing at inference
             raise ModelError(f"{folder}: the module {kind} at place {place} is not supported there.")
@@ -152,28 +162,28 @@ def _read_steps(folder: Path, layout: Layout, modules: list[Module]) -> None:
 
 def _read_transformer(layout: Layout) -> None:
     path = layout.transformer / TRANSFORMER_FILE
-    config = read_json(path) if path.exists() else {}
-    layout.max_length = config.get("max_seq_length")
-    layout.lowercase = bool(config.get("do_lower_case", False))
+    config = read_facts(path, TransformerFacts) if path.exists() else TransformerFacts()
+    layout.max_length = config.max_seq_length
+    layout.lowercase = bool(config.do_lower_case)
 
 
 def _read_model_config(folder: Path, layout: Layout, *, named: str | None) -> None:
     """named: the route that was asked for, whose prompt is then the default."""
     path = folder / MODEL_FILE
-    config = read_json(path) if path.exists() else {}
-    layout.prompts = {str(name): str(text or "") for name, text in (config.get("prompts") or {}).items()}
+    config = read_facts(path, ModelFacts) if path.exists() else ModelFacts()
+    layout.prompts = {name: text or "" for name, text in (config.prompts or {}).items()}
     by_route = [name for name in ROUTE_PROMPTS.get(named or "", ()) if name in layout.prompts]
-    default = by_route[0] if by_route else config.get("default_prompt_name")
+    default = by_route[0] if by_route else config.default_prompt_name
     layout.default_prompt = default if default in layout.prompts else None
-    layout.truncate_dim = config.get("truncate_dim")
+    layout.truncate_dim = config.truncate_dim
 
 
 def _read_pooling(path: Path, layout: Layout, weights: list[float] | None) -> str:
-    config = read_json(path / "config.json")
-    layout.pool_prompt = bool(config.get("include_prompt", True))
-    modes = config.get("pooling_mode")
+    config = read_facts(path / "config.json", PoolingFacts)
+    layout.pool_prompt = config.include_prompt
+    modes = config.pooling_mode
     if modes is None:
-        names = [ours for ours, (_, key) in MODES.items() if config.get(key)]
+        names = [ours for ours, (_, key) in MODES.items() if getattr(config, key, False)]
     else:
         theirs = {mode: ours for ours, (mode, _) in MODES.items()}
         modes = [modes] if isinstance(modes, str) else modes
@@ -195,7 +205,8 @@ def _named_pair(weights: list[float]) -> str | None:
 
 
 def _read_layer_weights(path: Path) -> list[float]:
-    start, blocks = int(_setting(path, "layer_start")), int(_setting(path, "num_hidden_layers"))
+    config = read_facts(path / "config.json", WeightedLayersFacts)
+    start, blocks = config.layer_start, config.num_hidden_layers
     saved = read_weights(path).get("layer_weights")
     if saved is None or saved.shape != (blocks + 1 - start,):
         found = "no layer_weights" if saved is None else f"layer_weights of shape {tuple(saved.shape)}"
@@ -211,34 +222,34 @@ def layer_weights(pooling: str, layers: int) -> list[float]:
 
 
 def _read_dense(path: Path) -> Dense:
-    config = read_json(path / "config.json")
-    _check_input(path)
-    if config.get("use_residual"):
+    config = read_layer(path, DenseFacts)
+    if config.use_residual:
         raise ModelError(f"{path}: a Dense layer with a residual is not supported.")
-    activation = str(config.get("activation_function", "Tanh")).rpartition(".")[2]
-    sizes = [int(_setting(path, name)) for name in ("in_features", "out_features")]
-    dense = Dense(*sizes, bias=config.get("bias", True), activation=activation)
-    return _with_weights(dense, path)
+    activation = _kind(config.activation_function)
+    weights = _weights_of_size(path, "linear.weight", (config.out_features, config.in_features))
+    dense = Dense(config.in_features, config.out_features, bias=config.bias, activation=activation)
+    return _with_weights(dense, weights, path)
 
 
-def _check_input(path: Path) -> None:
-    """That a layer reads and writes the sentence's vector. Where it says nothing, it does."""
-    config = read_json(path / "config.json") if (path / "config.json").exists() else {}
-    for name in ("module_input_name", "module_output_name"):
-        if (config.get(name) or "sentence_embedding") != "sentence_embedding":
-            raise ModelError(f"{path}: a layer on {config[name]} is not supported, on sentences' vectors only.")
+def _read_norm(path: Path) -> Norm:
+    size = read_layer(path, NormFacts).dimension
+    weights = _weights_of_size(path, "norm.weight", (size,))
+    return _with_weights(Norm(size), weights, path)
 
 
-def _setting(path: Path, name: str) -> Any:
-    config = read_json(path / "config.json")
-    if name not in config:
-        raise ModelError(f"{path / 'config.json'}: does not say {name}.")
-    return config[name]
+def _weights_of_size(path: Path, name: str, size: tuple[int, ...]) -> dict[str, torch.Tensor]:
+    """A layer's weights, before it is made: what its configuration says may be more than any memory holds."""
+    weights = read_weights(path)
+    found = tuple(weights[name].shape) if name in weights else None
+    if found != size:
+        has = "is missing" if found is None else f"has the shape {found}, config.json says {size}"
+        raise ModelError(f"{path}: its weights do not fit ({name} {has}).")
+    return weights
 
 
-def _with_weights(layer: Layer, path: Path) -> Layer:
+def _with_weights(layer: Layer, weights: dict[str, torch.Tensor], path: Path) -> Layer:
     try:
-        layer.load_state_dict(read_weights(path))
+        layer.load_state_dict(weights)
     except RuntimeError as error:
         raise ModelError(f"{path}: its weights do not fit ({first_line(error)}).") from None
     return layer
@@ -256,15 +267,6 @@ def read_weights(path: Path) -> dict[str, torch.Tensor]:
         return load_file(path / "model.safetensors")
     except (SafetensorError, OSError) as error:
         raise ModelError(f"{path / 'model.safetensors'}: cannot be read ({first_line(error)}).") from None
-
-
-def read_json(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ModelError(f"{path}: is missing.") from None
-    except (ValueError, OSError) as error:
-        raise ModelError(f"{path}: cannot be read ({first_line(error)}).") from None
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -11,28 +11,42 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from pydantic import Field
 
 from nearer.encoder.batching import Tokenised, check_batches, cut, longest_first
 from nearer.encoder.comparing import ByCosine, Vectors, listed, unit_rows
 from nearer.encoder.cutting import OF_THIS_PROCESS, CutCounter, CutTexts, tokenise_and_count
 from nearer.encoder.encoding import TOKENS_ON_CPU, check_sentences, once_each
-from nearer.encoder.layout import read_json
 from nearer.encoder.settings import EncoderSettings
 from nearer.encoder.tokenizer import load_tokenizer
 from nearer.errors import ModelError, SettingError, first_line
 from nearer.extras import require
 from nearer.progress import progress_bar
+from nearer.storage.checksums import check_folder
 from nearer.text.normalise import normalisation
+from nearer.typed_files import FileFacts, read_json
 
 GRAPH_FILE, FACTS_FILE = "model.onnx", "nearer_onnx.json"
 OUTPUT = "sentence_embedding"
 FORMAT = 1
 PROVIDERS = ("CPUExecutionProvider",)
+
+
+class OnnxFacts(FileFacts):
+    format: int = FORMAT
+    settings: EncoderSettings
+    inputs: list[Literal["input_ids", "attention_mask", "token_type_ids", "pooled_mask"]]
+    padding_id: int = Field(ge=0, lt=2**31)
+    dimension: int = Field(ge=1)
+    prompt_tokens: dict[str, int]
+    precision: str
+    equal_lengths: bool = False
+    head: bool
 
 
 class OnnxEncoder(ByCosine):
@@ -47,19 +61,15 @@ class OnnxEncoder(ByCosine):
         place = Path(folder)
         if not (place / FACTS_FILE).exists():
             raise ModelError(f"{folder}: is no ONNX export (no {FACTS_FILE}); `nearer export onnx` writes one.")
-        facts = read_json(place / FACTS_FILE)
-        if isinstance(facts, dict) and facts.get("format", FORMAT) != FORMAT:
-            raise ModelError(f"{folder}: has format {facts['format']!r}, this version reads {FORMAT}.")
-        try:
-            self.settings = EncoderSettings(**facts["settings"])
-            self.inputs = [str(name) for name in facts["inputs"]]
-            self.padding_id, self.dimension = int(facts["padding_id"]), int(facts["dimension"])
-            self.prompt_tokens = {str(name): int(count) for name, count in facts["prompt_tokens"].items()}
-            self.precision = str(facts["precision"])
-            self.equal_lengths = bool(facts.get("equal_lengths", False))
-            self.head = "in the graph" if facts["head"] else None
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise ModelError(f"{place / FACTS_FILE}: cannot be used ({first_line(error)}); export it anew.") from None
+        check_folder(place, "export it anew")
+        facts = read_json(place / FACTS_FILE, OnnxFacts, format=FORMAT, error=ModelError, mend="export it anew")
+        self.settings = facts.settings
+        self.inputs = facts.inputs
+        self.padding_id, self.dimension = facts.padding_id, facts.dimension
+        self.prompt_tokens = facts.prompt_tokens
+        self.precision = facts.precision
+        self.equal_lengths = facts.equal_lengths
+        self.head = "in the graph" if facts.head else None
         self.name = str(folder)
         self.cut_counter = CutCounter()
         self.tokenizer = load_tokenizer(place)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -15,39 +17,81 @@ if TYPE_CHECKING:
 
 # Views pass apart where one rectangle for all would be so many times as large
 WASTE = 1.1
+# A rectangle more has to save this share of all places: each is a round of calls more
+WORTH_IT = 0.05
+FEWEST = 16  # rows of a rectangle
 
 
 class PaddedLayout:
-    """Rows of tokens as a rectangle whose width is a multiple of `multiple`, so that few widths occur."""
+    """Rows of tokens as a rectangle whose width is a multiple of `multiple`, so that few widths occur.
 
-    def __init__(self, encoder: Encoder, *, longest: int, multiple: int = 1) -> None:
+    rectangles: with more than one, long rows and short ones stand apart where that saves padding. On a CPU, where
+    padding costs what tokens cost, and nothing is gained by large batches. Tensors of the second have a 1 behind their
+    name, and so on; `order` says which row of all of them each row is.
+    """
+
+    def __init__(self, encoder: Encoder, *, longest: int, multiple: int = 1, rectangles: int = 1) -> None:
         self.padding = encoder.padding_id
         self.trailing = encoder.trailing_padding
         self.widest = longest + self.trailing
         self.multiple = multiple
+        self.rectangles = rectangles
 
     def arrays(self, rows: Sequence[NDArray[np.int64]]) -> dict[str, NDArray[Any]]:
-        """Host arrays: ids and mask (rows, width)."""
-        mask = self._marked(rows)
-        ids = np.full(mask.shape, self.padding, dtype=np.int64)
-        ids[mask] = np.concatenate(rows)
-        return {"ids": ids, "mask": mask.astype(np.int64)}
+        """Host arrays: ids and mask (rows, width) of each rectangle."""
+        arrays: dict[str, NDArray[Any]] = {}
+        parts = self._parts(rows)
+        for number, part in enumerate(parts):
+            chosen = [rows[row] for row in part]
+            mask = self._marked(chosen)
+            ids = np.full(mask.shape, self.padding, dtype=np.int64)
+            ids[mask] = np.concatenate(chosen)
+            arrays |= {_name("ids", number): ids, _name("mask", number): mask.astype(np.int64)}
+        if len(parts) > 1:
+            arrays["order"] = np.argsort(np.concatenate(parts))
+        return arrays
 
     def vectors(self, encoder: Encoder, tensors: dict[str, Tensor], rows: int) -> Tensor:
         """Vectors (rows, dimension) of the padded sentences."""
-        vectors: Tensor = encoder(tensors["ids"], tensors["mask"])
-        return vectors
+        found: list[Tensor] = [encoder(*rectangle) for rectangle in _rectangles(tensors)]
+        return found[0] if len(found) == 1 else torch.cat(found).index_select(0, tensors["order"])
 
     def states(self, encoder: Encoder, tensors: dict[str, Tensor]) -> Tensor:
-        """The last layer's states of all tokens, one after the other (rows · width, size)."""
-        return encoder.states(tensors["ids"], tensors["mask"]).flatten(0, 1)
+        """The last layer's states of all tokens, one rectangle after the other (rows · width, size)."""
+        found = [encoder.states(*rectangle).flatten(0, 1) for rectangle in _rectangles(tensors)]
+        return found[0] if len(found) == 1 else torch.cat(found)
 
     def places(self, rows: Sequence[NDArray[np.bool_]]) -> NDArray[np.int64]:
-        """Where the marked tokens stand in `states`."""
-        mask = self._marked(rows)
-        marked = np.zeros(mask.shape, dtype=np.bool_)
-        marked[mask] = np.concatenate(rows)
-        return np.flatnonzero(marked)
+        """Where the marked tokens stand in `states`, in the order of the rows."""
+        parts = self._parts(rows)
+        found: dict[int, NDArray[np.int64]] = {}
+        start = 0
+        for part in parts:
+            width = self._marked([rows[row] for row in part]).shape[1]
+            for place, row in enumerate(part):
+                found[int(row)] = start + place * width + np.flatnonzero(rows[row])
+            start += width * len(part)
+        return np.concatenate([found[row] for row in range(len(rows))])
+
+    def _parts(self, rows: Sequence[NDArray[Any]]) -> list[NDArray[np.int64]]:
+        """Which rows stand together: one cut after the other, where it saves most."""
+        lengths = np.fromiter((len(row) for row in rows), dtype=np.int64, count=len(rows))
+        if self.rectangles == 1 or len(rows) < 2 * FEWEST:
+            return [np.arange(len(rows))]
+        order = np.argsort(-lengths, kind="stable")
+        ordered, cuts = lengths[order], [0, len(rows)]
+        whole = int(ordered[0]) * len(rows)
+        while len(cuts) <= self.rectangles:
+            # cutting before a row makes all rows from there to the next cut as wide as that row
+            ends = np.array([next(cut for cut in cuts[1:] if cut > row) for row in range(len(rows))])
+            starts = np.array([max(cut for cut in cuts[:-1] if cut <= row) for row in range(len(rows))])
+            saved = (ordered[starts] - ordered) * (ends - np.arange(len(rows)))
+            saved[(np.arange(len(rows)) - starts < FEWEST) | (ends - np.arange(len(rows)) < FEWEST)] = 0
+            best = int(saved.argmax())
+            if saved[best] < WORTH_IT * whole:
+                break
+            cuts = sorted([*cuts, best])
+        return [order[first:last] for first, last in pairwise(cuts)]
 
     def together(self, views: Sequence[Sequence[NDArray[np.int64]]]) -> bool:
         """Whether views pass in one rectangle: not where the shorter ones would be padding for the most part.
@@ -67,3 +111,15 @@ class PaddedLayout:
         width = max(min(width, self.widest), int(lengths.max()) + self.trailing)
         marked: NDArray[np.bool_] = np.arange(width) < lengths[:, None]
         return marked
+
+
+def _name(tensor: str, rectangle: int) -> str:
+    return f"{tensor}{rectangle or ''}"
+
+
+def _rectangles(tensors: dict[str, Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
+    """Ids and mask of each."""
+    number = 0
+    while (ids := tensors.get(_name("ids", number))) is not None:
+        yield ids, tensors[_name("mask", number)]
+        number += 1

@@ -21,8 +21,9 @@ from filelock import FileLock
 from torch import Tensor
 
 from nearer.errors import ModelError, first_line
+from nearer.storage.whole import whole_folder
 from nearer.text.cache import cache_folder
-from nearer.whole_folder import whole_folder
+from nearer.typed_files import FileFacts, read_json
 
 PICKLE_MEND = (
     "its weights are pickled: `nearer convert` makes safetensors of them once and for all, allow_pickle reads them "
@@ -124,6 +125,10 @@ def _convert_weights(place: Path, target: Path) -> tuple[list[str], int]:
     return sorted(set(found.values())), len(found)
 
 
+class WeightIndex(FileFacts):
+    weight_map: dict[str, str]
+
+
 def _shards(place: Path) -> dict[str, str] | None:
     """The file of each weight, where they are in several."""
     path = place / INDEX
@@ -131,12 +136,8 @@ def _shards(place: Path) -> dict[str, str] | None:
         if not (place / "pytorch_model.bin").exists():
             raise ModelError(f"{path}: is missing; the weights are in several files.")
         return None
-    try:
-        named: dict[str, str] = json.loads(path.read_text(encoding="utf-8"))["weight_map"]
-        files = set(named.values())
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        raise ModelError(f"{path}: is not an index of weights.") from None
-    for file in sorted(files):
+    named = read_json(path, WeightIndex, error=ModelError, mend="it is not an index of weights").weight_map
+    for file in sorted(set(named.values())):
         if Path(file).name != file or not (place / file).is_file():
             raise ModelError(f"{place / file}: is missing; {INDEX} names it.")
     return named

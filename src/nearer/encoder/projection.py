@@ -30,6 +30,10 @@ class Dense(nn.Module):
         self.activation = ACTIVATIONS[activation]()
 
     @property
+    def size_in(self) -> int:
+        return self.linear.in_features
+
+    @property
     def size_out(self) -> int:
         return self.linear.out_features
 
@@ -49,6 +53,8 @@ class Norm(nn.Module):
     @property
     def size_out(self) -> int:
         return int(self.norm.normalized_shape[0])
+
+    size_in = size_out
 
     def forward(self, vectors: Tensor) -> Tensor:
         output: Tensor = self.norm(vectors.to(self.norm.weight.dtype))

@@ -5,11 +5,11 @@ The folder of a run stands for the model in it, for every command and every call
 
 from __future__ import annotations
 
-import json
 import os
 from fnmatch import fnmatch
 from pathlib import Path
 
+from nearer.encoder.layout_files import ModuleFacts, read_facts
 from nearer.encoder.pickles import PICKLE_MEND, PICKLES, converted_copy, pickled_folders
 from nearer.errors import ModelError, first_line
 
@@ -131,11 +131,11 @@ def _fetch_pickles(repository: str, revision: str | None, folder: Path, allowed:
 def _without_weights(folder: Path) -> list[str]:
     """The parts of a model that should have weights and have none as safetensors: `.` and folders of modules."""
     try:
-        modules = json.loads((folder / "modules.json").read_text(encoding="utf-8"))
-        kinds = [(str(module["type"]).rpartition(".")[2], str(module["path"]) or ".") for module in modules]
-        parts = [path for kind, path in kinds if kind in WITH_WEIGHTS]
-    except FileNotFoundError:
-        parts = ["."] if (folder / "config.json").exists() else []
-    except (OSError, ValueError, KeyError, TypeError):
+        if (folder / "modules.json").exists():
+            modules = read_facts(folder / "modules.json", list[ModuleFacts])
+            parts = [one.path or "." for one in modules if one.type.rpartition(".")[2] in WITH_WEIGHTS]
+        else:
+            parts = ["."] if (folder / "config.json").exists() else []
+    except ModelError:
         return []  # whoever reads the modules will say so
     return [part for part in parts if not any((folder / part).glob("*.safetensors"))]

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from nearer.errors import ModelError, first_line
 
 TOKENIZER_FILE, WEIGHTS_FILE = "tokenizer.json", "model.safetensors"
+UNKNOWN = "Naïve 東京 \u2603"
 ANY_LENGTH = 1_000_000  # tokens: for a model that says nothing of a longest sentence
 
 
@@ -56,7 +57,10 @@ def load_static(folder: Path, weights: Mapping[str, Tensor]) -> tuple[StaticBack
     if "embedding.weight" in weights:
         table = weights["embedding.weight"].float()
     elif "embeddings" in weights:
-        table = _model2vec_table(weights)
+        try:
+            table = _model2vec_table(weights)
+        except (RuntimeError, IndexError) as error:
+            raise ModelError(f"{folder}: its weights do not fit each other ({first_line(error)}).") from None
     else:
         raise ModelError(f"{folder}: its weights have neither 'embedding.weight' nor 'embeddings'.")
     tokenizer = _load_tokenizer(folder)
@@ -84,6 +88,7 @@ def _load_tokenizer(folder: Path) -> Any:
         raise ModelError(f"{path}: is missing; a StaticEmbedding has its tokenizer there.")
     try:
         backend = Tokenizer.from_file(str(path))
+        backend.encode(UNKNOWN)  # where a tokenizer without a token for it fails
     except Exception as error:  # tokenizers raises plain exceptions
         raise ModelError(f"{path}: cannot be read ({first_line(error)}).") from None
     longest = (backend.truncation or {}).get("max_length", ANY_LENGTH)

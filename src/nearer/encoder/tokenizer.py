@@ -21,6 +21,9 @@ def load_tokenizer(folder: Path, *, trust_remote_code: bool = False) -> Any:
 
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=trust_remote_code)
+        if not tokenizer.model_max_length >= 1:
+            raise ValueError(f"model_max_length: {tokenizer.model_max_length}")
+        tokenizer(SAMPLE)
     except Exception as error:
         if not _tokenizer_files(folder):
             raise ModelError(f"{folder}: has no tokenizer ({', '.join(TOKENIZER_FILES[:3])} …).") from error

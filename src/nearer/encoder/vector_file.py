@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Self
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from nearer.errors import InputError
+from nearer.storage.whole import sync_folder
 
 
 class GrowingFile:
@@ -75,8 +77,11 @@ class GrowingFile:
         try:
             self._file.seek(0)
             self._file.write(_header(rows, self.row, self.dtype))
+            self._file.flush()
+            os.fsync(self._file.fileno())
             self._file.close()
             self.partial.replace(self.path)
+            sync_folder(self.path.parent)
         except OSError as error:
             raise self._unwritable(error) from None
 

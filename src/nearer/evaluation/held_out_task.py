@@ -18,12 +18,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from nearer.errors import TrainingError
+from nearer.errors import ModelError, TrainingError
 from nearer.evaluation.retrieval_task import RetrievalTask
+from nearer.storage.whole import whole_folder
 from nearer.text.held_out import same_text
 from nearer.text.records import DebiasedSample, texts_of
 from nearer.text.sentences import split_sentences
-from nearer.whole_file import write_whole
 
 NAME = "held-out"
 # Words that a query and an answer must have to say anything
@@ -69,12 +69,13 @@ def write_task(task: RetrievalTask, folder: Path) -> None:
         for document, gain in judgements.items()
     )
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, lines in (("corpus", documents), ("queries", queries)):
-            write_whole(folder / f"{name}.jsonl", (json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
-        write_whole(folder / "qrels.tsv", ("query-id\tcorpus-id\tscore\n", *judged))
-    except OSError as error:
-        raise TrainingError(f"{folder}: cannot be written ({error.strerror or error}).") from None
+        with whole_folder(folder, overwrite=True) as built:
+            for name, lines in (("corpus", documents), ("queries", queries)):
+                text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+                (built / f"{name}.jsonl").write_text(text, encoding="utf-8")
+            (built / "qrels.tsv").write_text("".join(["query-id\tcorpus-id\tscore\n", *judged]), encoding="utf-8")
+    except ModelError as error:
+        raise TrainingError(str(error)) from None
 
 
 def _questions(records: Sequence[Any]) -> tuple[str, list[Question]]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from nearer.errors import InputError
 from nearer.evaluation.task import TaskScore
 from nearer.evaluation.tasks import shown_name
+from nearer.storage.sealed import write_sealed_json
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -77,7 +78,7 @@ class Results:
 
     def write_json(self, path: str | Path) -> None:
         try:
-            Path(path).write_text(self.to_json() + "\n", encoding="utf-8", errors="backslashreplace")
+            write_sealed_json(Path(path), json.loads(self.to_json()))
         except OSError as error:
             raise InputError(f"{path}: cannot be written ({error.strerror}).") from None
 

@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 from nearer.errors import InputError
 from nearer.evaluation.sts_sets import expected_pairs
+from nearer.storage.whole import whole_file, write_whole
 from nearer.text import read_pairs
 from nearer.text.records import Pair
-from nearer.whole_file import whole_file, write_whole
 
 SUMS = "SHA256SUMS"
 

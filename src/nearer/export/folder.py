@@ -10,7 +10,7 @@ from nearer.export.card import Told, model_card
 from nearer.export.public import without_folders
 from nearer.export.source import Source
 from nearer.report.score_file import ScoreFile, read_scores
-from nearer.whole_folder import whole_folder
+from nearer.storage.whole import whole_folder
 
 CARD = "README.md"
 MEASURED_WITH = ("pooling", "max_length", "text_normalisation")

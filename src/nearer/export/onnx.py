@@ -24,8 +24,8 @@ from nearer.export.graph import OPSET, OUTPUTS, graph_inputs, write_graph
 from nearer.export.public import without_folders
 from nearer.export.quantise import Int8Cost, megabytes, quantise
 from nearer.extras import require
+from nearer.storage.whole import whole_folder
 from nearer.versions import library_versions
-from nearer.whole_folder import whole_folder
 
 TOLERANCE = 1e-4
 SENTENCES = 64

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from nearer.errors import InputError, first_line
+from nearer.storage.sealed import unsealed_line
 
 
 class Line(NamedTuple):
@@ -70,10 +70,10 @@ def read_metrics(path: Path) -> MetricsLog:
 def _line(row: bytes) -> Line | str:
     """The line, or what is wrong with it."""
     try:
-        values = json.loads(row.decode("utf-8"))
+        values = unsealed_line(row)
     except ValueError as error:
-        return f"not JSON: {first_line(error)}"
-    if not isinstance(values, dict) or type(values.get("step")) is not int:
+        return first_line(error)
+    if type(values.get("step")) is not int:
         return "no step"
     figures = {name: value for name, value in values.items() if name != "step"}
     wrong = [name for name, value in figures.items() if not _is_number(value)]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
+from nearer.typed_files import parse_yaml
 
 FOLDER = Path(__file__).parent.parent / "recipes"
 COMMENTED = re.compile(r"^(\w+):\s.*?\s#\s+(.+)$", flags=re.MULTILINE)
@@ -39,7 +39,7 @@ def recipe_notes(name: str) -> RecipeNotes | None:
     opening = [line.lstrip("# ") for line in text.splitlines() if line.startswith("#")]
     return RecipeNotes(
         summary=opening[1] if len(opening) > 1 else "",  # the first line is the command that runs it
-        values=yaml.safe_load(text),
+        values=parse_yaml(text),
         comments=dict(COMMENTED.findall(text)),
     )
 

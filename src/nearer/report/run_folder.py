@@ -5,21 +5,37 @@ A run that is under way, was interrupted or lost its model is a run all the same
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
+from pydantic import ConfigDict
 
-from nearer.errors import InputError, first_line
+from nearer.errors import InputError
+from nearer.model_notes import NOTES_FILE, read_notes
 from nearer.report.metrics_log import MetricsLog, read_metrics
 from nearer.report.score_file import ScoreFile, read_scores
+from nearer.storage.checksums import check_folder
+from nearer.storage.sealed import sealed_content
+from nearer.typed_files import FileFacts, as_typed
 
 CONFIG, METRICS, SCORES, MODEL = "config.yaml", "metrics.jsonl", "scores.json", "model"
-BEST = Path("checkpoints") / "best"  # the best weights so far, as a model, until the run ends
-OWN = "nearer.json"
+BEST = "checkpoints/best-*"  # the best weights so far, as a model, until the run ends; the newest counts
 NEEDED = ("recipe", "settings", "corpus")
+
+
+class Config(FileFacts):
+    """What the page shows of a run's config; it may hold more."""
+
+    model_config = ConfigDict(extra="allow")
+
+    recipe: str
+    settings: dict[str, Any]
+    corpus: str
+    columns: list[str] | None = None
+    data: str | None = None
+    libraries: dict[str, str] | None = None
+    tokens: str | None = None
 
 
 @dataclass(frozen=True)
@@ -57,7 +73,8 @@ class Run:
     @property
     def model(self) -> Path | None:
         """The finished model, or the best so far; None where neither was written, or was removed."""
-        return next((place for place in (self.folder / MODEL, self.folder / BEST) if place.is_dir()), None)
+        best = sorted(self.folder.glob(BEST), reverse=True)
+        return next((place for place in (self.folder / MODEL, *best) if place.is_dir()), None)
 
     @property
     def best(self) -> tuple[int, float] | None:
@@ -79,31 +96,24 @@ def read_run(folder: Path) -> Run:
         facts=_config(folder),
         metrics=read_metrics(folder / METRICS),
         scores=read_scores(folder / SCORES) if (folder / SCORES).exists() else None,
-        provenance=_provenance(folder / MODEL / OWN),
+        provenance=_provenance(folder / MODEL),
     )
 
 
 def _config(folder: Path) -> dict[str, Any]:
     path = folder / CONFIG
-    try:
-        facts = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError(f"{folder}: is not a whole run (no {CONFIG}); was it copied in part?") from None
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise InputError(f"{path}: cannot be read ({' '.join(first_line(error).split())}).") from None
+    if not path.exists():
+        raise InputError(f"{folder}: is not a whole run (no {CONFIG}); was it copied in part?")
+    facts = sealed_content(path)
     lacking = [name for name in NEEDED if not isinstance(facts, dict) or facts.get(name) is None]
     if lacking:
         raise InputError(f"{path}: is not that of a run (no {', '.join(lacking)}).")
     if not isinstance(facts["settings"], dict):
         raise InputError(f"{path}: settings are not a list of `setting: value` lines.")
-    return {str(name): value for name, value in facts.items()}
+    return as_typed(Config, facts, str(path)).model_dump(exclude_unset=True)
 
 
-def _provenance(path: Path) -> dict[str, Any]:
-    if not path.exists():
-        return {}
-    try:
-        found = json.loads(path.read_text(encoding="utf-8")).get("provenance") or {}
-        return dict(found)
-    except (OSError, ValueError, AttributeError, TypeError) as error:
-        raise InputError(f"{path}: cannot be read ({first_line(error)}).") from None
+def _provenance(model: Path) -> dict[str, Any]:
+    check_folder(model, "the run has to be finished anew", only=(NOTES_FILE,))
+    notes = read_notes(model)
+    return {} if notes is None else notes.provenance.model_dump(exclude_unset=True)

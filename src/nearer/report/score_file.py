@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nearer.errors import InputError, first_line
+from nearer.errors import InputError
 from nearer.evaluation.task import TaskScore
+from nearer.storage.sealed import sealed_content
+from nearer.typed_files import as_typed
 
-FIELDS = {field.name for field in fields(TaskScore)}
 NEEDED = ("task", "kind", "split", "layout", "count", "unit", "measure", "figures", "data_hash")
 WORDS = ("task", "kind", "split", "layout", "unit", "measure", "data_hash")
 
@@ -25,10 +25,7 @@ class ScoreFile:
 
 def read_scores(path: Path) -> ScoreFile:
     mend = "write it anew with `nearer evaluate … --json`, or remove it"
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path}: cannot be read ({first_line(error)}); {mend}.") from None
+    content = sealed_content(path, mend=mend)
     if not isinstance(content, dict) or not isinstance(content.get("scores"), list):
         raise InputError(f"{path}: holds no scores; {mend}.")
     scores = tuple(_score(values, path, number) for number, values in enumerate(content["scores"], start=1))
@@ -46,7 +43,7 @@ def _score(values: Any, path: Path, number: int) -> TaskScore:
         lacking = ["figures"]
     if lacking:
         raise InputError(f"{path}: score {number} has no usable {lacking[0]}; was it written by another version?")
-    return TaskScore(**{name: value for name, value in given.items() if name in FIELDS})
+    return as_typed(TaskScore, given, f"{path}: score {number}")
 
 
 def _all_figures(figures: dict[str, Any]) -> bool:

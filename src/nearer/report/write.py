@@ -15,6 +15,7 @@ from nearer.report.measured import chosen_tasks, measure
 from nearer.report.page import page
 from nearer.report.reproduce import page_command
 from nearer.report.subjects import read_subjects
+from nearer.storage.whole import write_whole
 
 PAGE = "report.html"
 
@@ -73,7 +74,7 @@ def write_report(
     names = [task for task in tasks or () if isinstance(task, str)]
     command = page_command([str(target) for target in named], place, names, data, dict(options or {}))
     try:
-        place.write_text(page(subjects, measured, published=published, made_by=command), encoding="utf-8")
+        write_whole(place, page(subjects, measured, published=published, made_by=command))
     except OSError as error:
         raise InputError(f"{out}: cannot be written ({error.strerror}).") from None
     if figures is not None:

@@ -7,10 +7,11 @@ looks before the manifest says so. Both note after each window how far they are,
 from __future__ import annotations
 
 import copy
+import hashlib
 import shutil
 from collections import deque
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,20 +26,17 @@ from nearer.progress import progress_bar
 from nearer.search.choosing import Wanted, choose_effort, choose_groups, choose_kind, trained_on_too_few
 from nearer.search.documents import Passages, cut_into_passages, documents_of
 from nearer.search.exact import Vectors, faiss
-from nearer.search.manifest import (
-    FORMAT,
-    Kind,
-    Manifest,
-    ModelFacts,
-    SourceFacts,
-    StructureFacts,
-    write_json,
-)
-from nearer.search.pending import PENDING, Pending, begun, told_how_to_go_on, written_by_us_alone
-from nearer.search.places import MANIFEST, partial_folder, put_in_place
+from nearer.search.manifest import FORMAT, Kind, Manifest, ModelFacts, SourceFacts, StructureFacts
+from nearer.search.pending import LOCK, PENDING, Pending, begun, check_not_repeated, forget, told_how_to_go_on
+from nearer.search.places import MANIFEST, check_output, partial_folder
 from nearer.search.removal import forget_older, open_removed, replaced_rows, write_removed
-from nearer.search.rows import Extent, NewRows, RowWriter, add_missing_files, open_vectors
+from nearer.search.rows import Extent, NewRows, RowWriter, add_missing_files
+from nearer.search.stored import StoredRows, add_missing_pieces
 from nearer.search.structure import Structure
+from nearer.search.texts import ANEW
+from nearer.storage.locks import written_by_us_alone
+from nearer.storage.sealed import write_sealed_json
+from nearer.storage.whole import make_folder, put_in_place
 from nearer.text.chunks import chunks
 from nearer.text.reading import Reading
 from nearer.versions import library_versions
@@ -62,19 +60,28 @@ def build_index(
     """fingerprint: of the text, see `source_fingerprint`. passages: how texts are cut, None for not at all."""
     folder = partial_folder(out)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with written_by_us_alone(folder), told_how_to_go_on(folder):
-            new = Pending.new(reading.source, fingerprint, facts, Extent(), 1, passages)
-            pending = begun(folder, new, encoder.dimension, fresh=overwrite)
+        make_folder(folder)
+        with ExitStack() as held, told_how_to_go_on(folder):
+            held.enter_context(written_by_us_alone(folder / LOCK, out))
             try:
-                extent = _append_sentences(folder, encoder, facts, reading, pending, progress)
+                if (out / MANIFEST).exists():  # who adds to what is replaced would write into what replaces it
+                    held.enter_context(written_by_us_alone(out / LOCK, out))
+                check_output(out, overwrite=overwrite)  # another may have built it while the model was loaded
+                new = Pending.new(reading.source, fingerprint, facts, Extent(), 1, passages)
+                pending = begun(folder, new, encoder.dimension, fresh=overwrite)
+                if not pending.rows:
+                    (folder / MANIFEST).unlink(missing_ok=True)  # of an index that was replaced, by who was killed then
+                added = _append_sentences(folder, encoder, facts, reading, pending, progress, ANEW)
             except BaseException:
                 if not (folder / PENDING).exists():  # nothing to go on with
-                    shutil.rmtree(folder)
+                    shutil.rmtree(folder, ignore_errors=True)
                 raise
-            _complete(folder, encoder.dimension, facts, reading, pending, extent, wanted, None, progress)
+            _complete(folder, encoder.dimension, facts, reading, pending, added, wanted, None, progress)
+            if out.is_dir() and not any(out.iterdir()):
+                out.rmdir()
             put_in_place(folder, out)
             (out / PENDING).unlink(missing_ok=True)
+            shutil.rmtree(folder, ignore_errors=True)  # what was replaced
     except OSError as error:
         raise InputError(f"{out}: the index cannot be written ({error.strerror or error}).") from None
 
@@ -88,9 +95,10 @@ def add_to_index(
     *,
     progress: bool,
     fresh: bool,
+    again: bool,
 ) -> None:
-    """fresh: what is left of another addition that was interrupted may go."""
-    base = Extent(manifest.count, manifest.text_bytes, manifest.id_bytes, manifest.documents)
+    """fresh: what is left of another addition that was interrupted may go. again: what is in there may come again."""
+    base, back = manifest.extent, manifest.way_back
     wanted = Wanted(manifest.asked_kind, manifest.asked_recall, manifest.seed)
     try:
         with told_how_to_go_on(folder):
@@ -98,18 +106,37 @@ def add_to_index(
                 reading.source, fingerprint, manifest.model, base, manifest.generation + 1, manifest.passages
             )
             pending = begun(folder, new, encoder.dimension, fresh=fresh)
-            if manifest.format == 1 and pending.rows == base.rows:
-                add_missing_files(folder, base.rows)
-            extent = _append_sentences(folder, encoder, manifest.model, reading, pending, progress)
-            _complete(folder, encoder.dimension, manifest.model, reading, pending, extent, wanted, manifest, progress)
+            if manifest.format < FORMAT and pending.rows == base.rows:
+                if manifest.format == 1:
+                    add_missing_files(folder, base.rows)
+                add_missing_pieces(folder, base, manifest.dimension, back)
+            added = _append_sentences(folder, encoder, manifest.model, reading, pending, progress, back)
+            if fingerprint is None and not again:  # what came by standard input is known now
+                try:
+                    check_not_repeated(folder, manifest, reading.source, added.fingerprint)
+                except InputError:
+                    forget(folder)
+                    raise
+            _complete(folder, encoder.dimension, manifest.model, reading, pending, added, wanted, manifest, progress)
             (folder / PENDING).unlink(missing_ok=True)
     except OSError as error:
         raise InputError(f"{folder}: the index cannot be written ({error.strerror or error}).") from None
 
 
+class _Added(NamedTuple):
+    extent: Extent
+    fingerprint: str
+
+
 def _append_sentences(
-    folder: Path, encoder: Encoder, facts: ModelFacts, reading: Reading[Any], pending: Pending, progress: bool
-) -> Extent:
+    folder: Path,
+    encoder: Encoder,
+    facts: ModelFacts,
+    reading: Reading[Any],
+    pending: Pending,
+    progress: bool,
+    back: str,
+) -> _Added:
     check_precision(facts.precision, encoder.device)
     bulk = BulkEncoding(
         encoder, normalize=True, precision=facts.precision, prompt=encoder.settings.prompt(facts.prompt)
@@ -118,6 +145,7 @@ def _append_sentences(
     passages = None if pending.passages is None else Passages(*pending.passages)
     tokenizer = copy.deepcopy(encoder.tokenizer)  # the encoder's is in use in another thread
     under_way: deque[list[_Row]] = deque()
+    read = hashlib.blake2b(digest_size=16)
 
     def windows() -> Iterator[list[str]]:
         records = documents_of(reading)
@@ -132,11 +160,13 @@ def _append_sentences(
                     [document.text] if passages is None else cut_into_passages(tokenizer, document.text, passages)
                 )
             ]
+            for _, (_, document) in located:
+                read.update(repr(document).encode())
             under_way.append(rows)
             yield [row.text for row in rows]
 
     with (
-        RowWriter(folder, encoder.dimension, pending.extent) as writer,
+        RowWriter(folder, encoder.dimension, pending.extent, back) as writer,
         progress_bar("encoding", None, "sentences", shown=progress) as advance,
         at_inference(encoder),
         closing(bulk.windows(windows(), advance)) as coming,
@@ -150,12 +180,17 @@ def _append_sentences(
             ids, texts = [row.id for row in rows], [row.text for row in rows]
             reached = writer.append(NewRows(texts, ids, lines, documents, vectors))
             pending = pending.model_copy(update=reached._asdict())
-            write_json(folder / PENDING, pending.model_dump())
-        extent = writer.extent
-    reading.report.check_kept()
-    if pending.source_fingerprint is not None and reading.fingerprint() != pending.source_fingerprint:
+            write_sealed_json(folder / PENDING, pending.model_dump())
+    try:
+        reading.report.check_kept()
+    except InputError:
+        forget(folder)  # the same text would end here again
+        raise
+    if pending.source_fingerprint is None:
+        return _Added(writer.extent, f"documents {read.hexdigest()}")
+    if reading.fingerprint() != pending.source_fingerprint:
         raise _changed(folder, reading)
-    return extent
+    return _Added(writer.extent, pending.source_fingerprint)
 
 
 def _complete(
@@ -164,28 +199,29 @@ def _complete(
     facts: ModelFacts,
     reading: Reading[Any],
     pending: Pending,
-    extent: Extent,
+    added: _Added,
     wanted: Wanted,
     before: Manifest | None,
     progress: bool,
 ) -> None:
     """Make the structure for all rows, then let the manifest say that they are there."""
+    extent = added.extent
     kind = choose_kind(wanted.kind, extent.rows, dimension, before.kind if before else None)
-    vectors = open_vectors(folder, extent.rows, dimension)
+    stored = StoredRows(folder, extent, dimension, before.way_back if before else ANEW)
     structure = None
     if kind != "exact":
-        structure = _structure(folder, kind, vectors, wanted, before, pending.generation, progress)
+        structure = _structure(folder, kind, stored.vectors, wanted, before, pending.generation, progress)
     if wanted.kind == "auto" and kind == "hnsw" and structure is not None and structure.recall < wanted.recall:
         kind = "ivf"  # a graph can have parts that no way leads to (as of many equal sentences), lists cannot
-        structure = _structure(folder, kind, vectors, wanted, before, pending.generation, progress)
+        structure = _structure(folder, kind, stored.vectors, wanted, before, pending.generation, progress)
     removed = np.empty(0, dtype=np.int64) if before is None else open_removed(folder, before)
-    rows, replaced = replaced_rows(folder, extent, pending.base_rows, removed)
+    rows, replaced = replaced_rows(stored, pending.base_rows, removed)
     removal = write_removed(folder, pending.generation, np.concatenate([removed, rows]))
     source = SourceFacts(
         source=reading.source,
         first_row=pending.base_rows,
         rows=extent.rows - pending.base_rows,
-        fingerprint=pending.source_fingerprint,
+        fingerprint=added.fingerprint,
         reading=reading.report.to_dict(),
         replaced=replaced,
     )
@@ -208,7 +244,7 @@ def _complete(
         passages=pending.passages,
         removed=removal,
     )
-    write_json(folder / MANIFEST, manifest.model_dump())
+    write_sealed_json(folder / MANIFEST, manifest.model_dump())
     # from here on it counts; what is left over does no harm if this is not reached
     for left_over in folder.glob("*.faiss"):
         if structure is None or left_over.name != structure.file:
@@ -230,27 +266,21 @@ def _structure(
     if old is not None and kind == "ivf" and trained_on_too_few(len(vectors), old.trained_rows):
         old = None
     with progress_bar(f"indexing ({kind})", len(vectors), "sentences", shown=progress) as advance:
-        if old is not None and before is not None:
+        made = None if old is None or before is None else Structure.open(folder, before, change=True)
+        if made is not None and old is not None:
             groups, trained_rows = old.groups, old.trained_rows
-            made = Structure.open(
-                folder / old.file,
-                kind,
-                size=old.size,
-                count=before.count,
-                dimension=before.dimension,
-                groups=groups,
-                change=True,
-            )
-            advance(before.count)
+            advance(made.size)
             made.add(vectors, advance)
         else:
             groups, trained_rows = choose_groups(kind, len(vectors)), len(vectors)
             made = Structure.build(kind, vectors, groups, wanted.seed, advance)
     effort, recall, sample = choose_effort(made, vectors, groups, wanted.recall, wanted.seed)
     file = f"{kind}-{generation}.faiss"
+    written = made.write(folder / file)
     return StructureFacts(
         file=file,
-        size=made.write(folder / file),
+        size=written.size,
+        sum=written.sum,
         groups=groups,
         effort=effort,
         trained_rows=trained_rows,
@@ -260,5 +290,5 @@ def _structure(
 
 
 def _changed(folder: Path, reading: Reading[Any]) -> InputError:
-    (folder / PENDING).unlink(missing_ok=True)  # of a text that nobody has any more
+    forget(folder)  # of a text that nobody has any more
     return InputError(f"{reading.source}: changed while it was read; run it again.")

@@ -128,7 +128,7 @@ def _recalls_of(structure: Structure, vectors: Vectors, rows: Rows, k: int) -> C
     most = min(k + 1 + MARGIN, len(vectors))
 
     def scores(query: Vectors, row: np.int64, found: Rows) -> NDArray[np.float64]:
-        return best(vectors, query, found[(found >= 0) & (found != row)], k)[1]
+        return best(vectors.__getitem__, query, found[(found >= 0) & (found != row)], k)[1]
 
     truth = [scores(*asked) for asked in zip(queries, rows, nearest_rows(vectors, queries, most), strict=True)]
 

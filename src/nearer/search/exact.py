@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -28,12 +29,12 @@ def nearest_rows(vectors: Vectors, queries: Vectors, k: int) -> Rows:
     return found
 
 
-def best(vectors: Vectors, query: Vectors, rows: Rows, k: int) -> tuple[Rows, NDArray[np.float64]]:
+def best(vectors_of: Callable[[Rows], Vectors], query: Vectors, rows: Rows, k: int) -> tuple[Rows, NDArray[np.float64]]:
     """The k best of these rows with their inner products with the query, falling; equal ones in order of rows.
 
     In float64, each row by itself: equal vectors get equal scores, which a matrix product does not promise.
     """
     rows = np.unique(rows)
-    scores = (vectors[rows].astype(np.float64) * query.astype(np.float64)).sum(axis=-1)
+    scores = (vectors_of(rows).astype(np.float64) * query.astype(np.float64)).sum(axis=-1)
     order = np.argsort(-scores, kind="stable")[:k]
     return rows[order], scores[order]

@@ -134,22 +134,29 @@ class SearchIndex:
         id_column: str | None = None,
         progress: bool = False,
         force: bool = False,
+        again: bool = False,
     ) -> None:
         """Add sentences or documents behind those that are there, cut into passages as those are.
 
         A document replaces the one that has its id. Until it is done, everybody sees the index as it was.
-        Interrupted, it goes on when called again with the same; force: begin anew where something else was begun.
+        Interrupted, it goes on when called again with the same; force: begin anew where something else was begun. A
+        text that is in the index already is refused, unless its documents have ids; again: add it all the same.
         """
         from nearer.search.building import add_to_index
-        from nearer.search.pending import source_fingerprint, written_by_us_alone
+        from nearer.search.pending import LOCK, check_not_repeated, source_fingerprint
+        from nearer.storage.locks import written_by_us_alone
 
         reading = _reading(source, columns, id_column)
         fingerprint = source_fingerprint(reading)
-        with written_by_us_alone(self.folder):
+        with written_by_us_alone(self.folder / LOCK, self.folder):
             now = read_manifest(self.folder)  # another process may have added since this one was opened
             if now.model.fingerprint != self.manifest.model.fingerprint:
                 raise InputError(f"{self.folder}: was built anew by another model since it was opened; open it again.")
-            add_to_index(self.model.encoder, self.folder, now, reading, fingerprint, progress=progress, fresh=force)
+            if not again:
+                check_not_repeated(self.folder, now, reading.source, fingerprint)
+            add_to_index(
+                self.model.encoder, self.folder, now, reading, fingerprint, progress=progress, fresh=force, again=again
+            )
             self._opened = open_files(self.folder)
 
     def remove(self, ids: Sequence[str]) -> int:
@@ -158,11 +165,12 @@ class SearchIndex:
         Their rows stay in the files, and are found no more; building anew frees their place.
         """
         from nearer.encoder.comparing import listed
-        from nearer.search.pending import written_by_us_alone
+        from nearer.search.pending import LOCK
         from nearer.search.removal import remove_ids
+        from nearer.storage.locks import written_by_us_alone
 
         wanted = listed(ids, "ids")
-        with written_by_us_alone(self.folder):
+        with written_by_us_alone(self.folder / LOCK, self.folder):
             removed = remove_ids(self.folder, read_manifest(self.folder), [str(id) for id in wanted])
             self._opened = open_files(self.folder)
         return removed
@@ -242,12 +250,17 @@ class SearchIndex:
 
     @property
     def texts(self) -> Sequence[str]:
-        return self._opened.texts
+        """Each is checked when it is first looked up: one that is damaged is an error."""
+        return self._opened.stored.texts
 
     @property
     def vectors(self) -> Vectors:
-        """Unit vectors (sentences, dimension), mapped."""
-        return self._opened.vectors
+        """Unit vectors (sentences, dimension), mapped; all are checked when they are first asked for."""
+        return self._opened.stored.vectors
+
+    def vectors_of(self, rows: NDArray[np.int64]) -> Vectors:
+        """Of these rows alone: no others are read."""
+        return self._opened.stored.vectors_of(rows)
 
     def origin(self, row: int) -> tuple[int, str]:
         """The line that a sentence comes from, and its file or data set."""

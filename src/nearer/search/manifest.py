@@ -8,25 +8,30 @@
     documents.bin   the document that each is (a passage of), int64; ids.bin, id_ends.bin: the documents' ids
     removed-3.bin   rows that were removed or replaced, int64, where there are any
     ivf-2.faiss     (or hnsw-2.faiss) FAISS' structure, unless every query looks at all vectors
+    pieces.bin      checksums of what is appended to, piece by piece, see `nearer.storage.pieces`
     pending.json    only while something is added: how far that is
 
-The .bin files are only ever appended to. Rows beyond `count` belong to an addition that is not finished.
+The .bin files are only ever appended to. Rows beyond `count` belong to an addition that is not finished. The manifest
+has the checksums of removed-3.bin and ivf-2.faiss, and its own.
 """
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from nearer.errors import InputError
-from nearer.search.places import MANIFEST, partial_folder, sync_folder
-from nearer.whole_file import write_whole
+from nearer.errors import DamagedError, InputError, first_line
+from nearer.search.places import MANIFEST, partial_folder
+from nearer.search.rows import Extent
+from nearer.search.texts import ANEW
+from nearer.storage.sealed import damaged, read_sealed_json
 
-FORMAT = 2
-READABLE = (1, FORMAT)  # of format 1, each row is a document without an id
+FORMAT = 3
+# of format 1, each row is a document without an id; formats 1 and 2 have no checksums
+READABLE = (1, 2, FORMAT)
+SOURCES_NAMED = 3
 
 Kind = Literal["exact", "ivf", "hnsw"]
 AskedKind = Literal["auto", "exact", "ivf", "hnsw"]
@@ -34,6 +39,23 @@ AskedKind = Literal["auto", "exact", "ivf", "hnsw"]
 
 class Facts(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+# A row and a number of a vector are counted in 64 bits, both together; what FAISS counts has 31
+Count = Annotated[int, Field(ge=0, le=2**40)]
+Bytes = Annotated[int, Field(ge=0, le=2**60)]
+FaissCount = Annotated[int, Field(ge=1, le=2**31 - 1)]
+
+
+class LoadingOptions(Facts):
+    """How an index' model is loaded. Nothing here lets its code run or its pickles be read."""
+
+    pooling: str | None = None
+    max_length: int | None = Field(default=None, ge=1, le=2**31 - 1)
+    text_normalisation: str | None = None
+    pooler_as_head: bool = False
+    revision: str | None = None
+    route: str | None = None
 
 
 class ModelFacts(Facts):
@@ -46,16 +68,22 @@ class ModelFacts(Facts):
     prompt: str | None = None
     query_prompt: str | None = None
 
+    @field_validator("options")
+    @classmethod
+    def _known_options(cls, options: dict[str, Any]) -> dict[str, Any]:
+        LoadingOptions.model_validate(options)
+        return options
+
 
 class SourceFacts(Facts):
-    """A text of which rows come; `fingerprint` is None where it could be read once only (standard input).
+    """A text of which rows come. fingerprint: of the text, or of the documents that came by standard input.
 
     replaced: documents that were there before, under ids that documents of this text have too.
     """
 
     source: str
-    first_row: int = Field(ge=0)
-    rows: int = Field(ge=1)
+    first_row: Count
+    rows: Count = Field(ge=1)
     fingerprint: str | None
     reading: dict[str, Any]
     replaced: int = Field(default=0, ge=0)
@@ -65,23 +93,26 @@ class StructureFacts(Facts):
     """An approximate index: its file, how much of it a query looks at, and how much is found by that.
 
     groups: the lists of an IVF, the links of an HNSW. effort: lists probed, or HNSW's efSearch. sample: on so many
-    sentences of the index `recall` was measured, which are not those by which `effort` was chosen.
+    sentences of the index `recall` was measured, which are not those by which `effort` was chosen. sum: the file's
+    checksum (XXH3, 128 bit).
     """
 
     file: str = Field(pattern=r"^(ivf|hnsw)-\d+\.faiss$")
-    size: int = Field(ge=1)
-    groups: int = Field(ge=1)
-    effort: int = Field(ge=1)
-    trained_rows: int = Field(ge=1)
+    size: Bytes = Field(ge=1)
+    sum: str | None = None
+    groups: FaissCount
+    effort: FaissCount
+    trained_rows: Count = Field(ge=1)
     recall: float = Field(ge=0, le=1)
     sample: int = Field(ge=0)
 
 
 class RemovedFacts(Facts):
-    """Rows that are there no more, though the files still hold them."""
+    """Rows that are there no more, though the files still hold them. sum: the file's checksum (XXH3, 128 bit)."""
 
     file: str = Field(pattern=r"^removed-\d+\.bin$")
-    rows: int = Field(ge=1)
+    rows: Count = Field(ge=1)
+    sum: str | None = None
 
 
 class Manifest(Facts):
@@ -89,9 +120,9 @@ class Manifest(Facts):
     the next one repeats; None where a text is not cut."""
 
     format: int
-    count: int = Field(ge=1)
-    dimension: int = Field(ge=1)
-    text_bytes: int = Field(ge=0)
+    count: Count = Field(ge=1)
+    dimension: int = Field(ge=1, le=2**20)
+    text_bytes: Bytes
     asked_kind: AskedKind
     kind: Kind
     asked_recall: float = Field(gt=0, le=1)
@@ -101,10 +132,21 @@ class Manifest(Facts):
     sources: tuple[SourceFacts, ...] = Field(min_length=1)
     structure: StructureFacts | None
     libraries: dict[str, str]
-    id_bytes: int = Field(default=0, ge=0)
-    documents: int = Field(default=0, ge=0)
+    id_bytes: Bytes = 0
+    documents: Count = 0
     passages: tuple[int, int] | None = None
     removed: RemovedFacts | None = None
+
+    @property
+    def extent(self) -> Extent:
+        return Extent(self.count, self.text_bytes, self.id_bytes, self.documents)
+
+    @property
+    def way_back(self) -> str:
+        """What to do where the index is damaged."""
+        names = list(dict.fromkeys(source.source for source in self.sources))
+        more = f" and {len(names) - SOURCES_NAMED} more" if len(names) > SOURCES_NAMED else ""
+        return f"{ANEW} from {', '.join(names[:SOURCES_NAMED])}{more}"
 
     def note(self) -> str:
         """How queries are answered, for people."""
@@ -124,13 +166,15 @@ def read_manifest(folder: Path) -> Manifest:
     """The manifest of a finished index, with an error for whatever else lies at this place."""
     path = folder / MANIFEST
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = read_sealed_json(path, ANEW)
+    except DamagedError:
+        raise
     except (FileNotFoundError, NotADirectoryError):
         raise _no_index(folder) from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror or error}).") from None
-    except ValueError:
-        raise _damaged(path, "is not JSON") from None
+    except ValueError as error:
+        raise _damaged(path, first_line(error)) from None
     if not isinstance(found, dict) or "format" not in found:
         raise _damaged(path, "does not say its format")
     if found["format"] not in READABLE:
@@ -157,12 +201,6 @@ def read_manifest(folder: Path) -> Manifest:
     return manifest
 
 
-def write_json(path: Path, content: dict[str, Any]) -> None:
-    """As a whole or not at all, also when the power goes."""
-    write_whole(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
-    sync_folder(path.parent)
-
-
 def _no_index(folder: Path) -> InputError:
     if partial_folder(folder).is_dir():
         return InputError(
@@ -174,5 +212,5 @@ def _no_index(folder: Path) -> InputError:
     return InputError(f"{folder}: is not an index (no {MANIFEST} in it); `nearer search build` makes one.")
 
 
-def _damaged(path: Path, reason: str) -> InputError:
-    return InputError(f"{path}: is damaged ({reason}); build the index anew.")
+def _damaged(path: Path, reason: str) -> DamagedError:
+    return damaged(path, reason, ANEW)

@@ -14,9 +14,8 @@ from nearer.errors import InputError
 from nearer.search.exact import MARGIN, Rows, Vectors, best, nearest_rows
 from nearer.search.manifest import Manifest, read_manifest
 from nearer.search.removal import open_removed
-from nearer.search.rows import open_documents, open_lines, open_vectors
+from nearer.search.stored import StoredRows
 from nearer.search.structure import Structure
-from nearer.search.texts import ID_ENDS, IDS, TextStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,32 +44,16 @@ class Opened:
 
     def __init__(self, folder: Path, manifest: Manifest) -> None:
         self.manifest = manifest
-        self.texts = TextStore(folder, manifest.count, manifest.text_bytes)
-        self.vectors = open_vectors(folder, manifest.count, manifest.dimension)
-        self._lines = open_lines(folder, manifest.count)
+        self.stored = StoredRows(folder, manifest.extent, manifest.dimension, manifest.way_back, format=manifest.format)
+        self._documents, self._ids = self.stored.documents, self.stored.ids  # of format 1, each row is one
         self._removed = open_removed(folder, manifest)
-        self._documents: Rows | None = None  # of format 1, each row is one
-        self._ids: TextStore | None = None
-        if manifest.format > 1:
-            self._documents = open_documents(folder, manifest.count)
-            self._ids = TextStore(folder, manifest.count, manifest.id_bytes, IDS, ID_ENDS)
-        self.structure: Structure | None = None
-        if (made := manifest.structure) is not None:
-            self.structure = Structure.open(
-                folder / made.file,
-                manifest.kind,
-                size=made.size,
-                count=manifest.count,
-                dimension=manifest.dimension,
-                groups=made.groups,
-                change=False,
-            )
+        self.structure = Structure.open(folder, manifest, change=False)
         self._first_rows = [source.first_row for source in manifest.sources]
 
     @cached_property
     def rows(self) -> Rows:
         """Those that were not removed or replaced."""
-        return np.setdiff1d(np.arange(len(self.texts)), self._removed, assume_unique=True)
+        return np.setdiff1d(np.arange(self.manifest.count), self._removed, assume_unique=True)
 
     @cached_property
     def document_count(self) -> int:
@@ -90,7 +73,7 @@ class Opened:
         found: list[tuple[Rows, NDArray[np.float64]] | None] = [None] * len(queries)
         left = np.arange(len(queries))
         while len(left):  # removed rows and a document's other passages take places: ask for more until k are left
-            everything = asked >= len(self.texts)
+            everything = asked >= self.manifest.count
             for place, (rows, cosines) in zip(left.tolist(), self._proposed(queries[left], asked, exact), strict=True):
                 kept = self._kept(rows, grouped)[:k]
                 if len(kept) >= k or everything:
@@ -111,40 +94,48 @@ class Opened:
 
     def _proposed(self, queries: Vectors, k: int, exact: bool) -> list[tuple[Rows, NDArray[np.float64]]]:
         """Rows and cosines of the k nearest rows to each query, or of all rows if there are fewer."""
-        k = min(k, len(self.texts))
-        asked = min(k + MARGIN, len(self.texts))
+        k = min(k, self.manifest.count)
+        asked = min(k + MARGIN, self.manifest.count)
         if self.structure is None or self.manifest.structure is None or exact:
-            proposed = nearest_rows(self.vectors, queries, asked)
+            proposed = nearest_rows(self.stored.vectors, queries, asked)
         else:
             proposed = self.structure.propose(queries, asked, self.manifest.structure.effort)
             # where the lists that were looked at have fewer than k: all are looked at
             short = (proposed >= 0).sum(axis=1) < k
             if short.any():
-                proposed[short] = nearest_rows(self.vectors, queries[short], asked)
-        return [best(self.vectors, query, rows[rows >= 0], k) for query, rows in zip(queries, proposed, strict=True)]
+                proposed[short] = nearest_rows(self.stored.vectors, queries[short], asked)
+        look_up = self.stored.vectors_of
+        return [best(look_up, query, rows[rows >= 0], k) for query, rows in zip(queries, proposed, strict=True)]
 
     def hit(self, row: int, score: float, cosine: float) -> Hit:
         line, source = self.origin(row)
         if self._documents is None or self._ids is None:
-            return Hit(self.texts[row], score, cosine, row, line, source, document=row)
+            return Hit(self.stored.texts[row], score, cosine, row, line, source, document=row)
         id, document = self._ids[row] or None, int(self._documents[row])
         first = int(np.searchsorted(self._documents, document))
         end = int(np.searchsorted(self._documents, document, "right"))
-        return Hit(self.texts[row], score, cosine, row, line, source, id, document, row - first + 1, end - first)
+        text = self.stored.texts[row]
+        return Hit(text, score, cosine, row, line, source, id, document, row - first + 1, end - first)
 
     def origin(self, row: int) -> tuple[int, str]:
         """The line that a sentence comes from, and its file or data set."""
         source = self.manifest.sources[bisect_right(self._first_rows, row) - 1].source
-        return int(self._lines[row]), source
+        return int(self.stored.lines[row]), source
 
 
 def open_files(folder: Path) -> Opened:
     manifest = read_manifest(folder)
     while True:
+        opened: Opened | InputError
         try:
-            return Opened(folder, manifest)
-        except InputError:
-            newer = read_manifest(folder)
-            if newer == manifest:
-                raise
-            manifest = newer  # an addition was finished just now, and took away what the older one spoke of
+            opened = Opened(folder, manifest)
+        except InputError as error:
+            opened = error
+        newer = read_manifest(folder)
+        if newer == manifest:
+            break
+        # an addition was finished just now, and took away what the older one spoke of; or all was built anew
+        manifest = newer
+    if isinstance(opened, InputError):
+        raise opened
+    return opened

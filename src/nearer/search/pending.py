@@ -1,4 +1,7 @@
-"""What is under way in an index' folder: from what it is made and how far it is, so that it can go on."""
+"""What is under way in an index' folder: from what it is made and how far it is, so that it can go on.
+
+And what is finished: the same text is not added twice by somebody who does not know that it is there.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
-from filelock import FileLock, Timeout
-from pydantic import ValidationError
+import numpy as np
 
-from nearer.errors import InputError
+from nearer.errors import InputError, tell
 from nearer.search.documents import check_documents
-from nearer.search.manifest import Facts, ModelFacts
-from nearer.search.rows import Extent, file_sizes
+from nearer.search.manifest import Facts, Manifest, ModelFacts
+from nearer.search.removal import open_removed
+from nearer.search.rows import Extent
+from nearer.search.stored import StoredRows
+from nearer.storage.sealed import read_sealed_json
+from nearer.storage.whole import sync_folder
 from nearer.text.reading import Reading
 
 PENDING, LOCK = "pending.json", "lock"
@@ -74,28 +80,12 @@ class Pending(Facts):
 
 
 @contextmanager
-def written_by_us_alone(folder: Path) -> Iterator[None]:
-    """The system frees the lock if its holder dies."""
-    lock = FileLock(folder / LOCK)
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        raise InputError(f"{folder}: another process is writing it; wait until that is done.") from None
-    except OSError as error:
-        raise InputError(f"{folder}: the index cannot be written ({error.strerror or error}).") from None
-    try:
-        yield
-    finally:
-        lock.release()
-
-
-@contextmanager
 def told_how_to_go_on(folder: Path) -> Iterator[None]:
     """An interruption that says what is kept."""
     try:
         yield
     except KeyboardInterrupt:
-        pending = _read_pending(folder)
+        pending = read_pending(folder)
         kept = pending.kept if pending is not None else 0
         going_on = f"{kept:,} sentences are encoded; the same command goes on there" if kept else "nothing was changed"
         raise KeyboardInterrupt(f"stopped; {going_on}") from None
@@ -109,7 +99,7 @@ def source_fingerprint(reading: Reading[Any]) -> str | None:
 
 def begun(folder: Path, new: Pending, dimension: int, *, fresh: bool) -> Pending:
     """What was begun of the same is gone on with; what was begun of something else is refused, unless `fresh`."""
-    old = _read_pending(folder)
+    old = read_pending(folder)
     if old is not None and (old.generation, old.base_rows) == (new.generation, new.base_rows):
         kept = old.kept
         if old.made_from == new.made_from and kept and _is_there(folder, old, dimension):
@@ -120,18 +110,56 @@ def begun(folder: Path, new: Pending, dimension: int, *, fresh: bool) -> Pending
                 "another model; give the same to go on with it, or ask to begin anew.",
                 argument="overwrite" if new.generation == 1 else "force",
             )
-    # first of all: it must not speak of rows that are about to be others
-    (folder / PENDING).unlink(missing_ok=True)
+    forget(folder)  # first of all: it must not speak of rows that are about to be others
     return new
 
 
-def _read_pending(folder: Path) -> Pending | None:
+def forget(folder: Path) -> None:
+    """What was begun does not count any more, also when the power goes."""
+    if (folder / PENDING).exists():
+        (folder / PENDING).unlink()
+        sync_folder(folder)
+
+
+def check_not_repeated(folder: Path, manifest: Manifest, source: str, fingerprint: str | None) -> None:
+    """That the text is not in the index already: then an addition that was thought lost is given once more.
+
+    A text of which something was removed since may come again. Documents with ids replace themselves.
+    """
+    for earlier in manifest.sources:
+        if fingerprint is None or earlier.fingerprint != fingerprint:
+            continue
+        end = earlier.first_row + earlier.rows
+        removed = open_removed(folder, manifest)
+        if ((removed >= earlier.first_row) & (removed < end)).any():
+            continue
+        stored = StoredRows(folder, manifest.extent, manifest.dimension, manifest.way_back, format=manifest.format)
+        if stored.ids is not None:
+            ends = np.append(0, stored.ids.ends)
+            if (np.diff(ends[earlier.first_row : end + 1]) > 0).all():
+                tell(f"{source}: is in {folder} already; its documents replace themselves.")
+                continue
+        if (left := read_pending(folder)) is not None and left.generation <= manifest.generation:
+            forget(folder)  # killed when the manifest was written: it is finished
+        rows = f"rows {earlier.first_row:,} to {end - 1:,}"
+        raise InputError(
+            f"{source}: is in {folder} already, all of it ({rows}); nothing was added. To have it twice, ask for it.",
+            argument="again",
+        )
+
+
+def read_pending(folder: Path) -> Pending | None:
+    """None where nothing is under way, or nobody can tell what."""
     try:
-        return Pending.model_validate_json((folder / PENDING).read_text(encoding="utf-8"))
-    except (FileNotFoundError, UnicodeDecodeError, ValidationError):
+        return Pending.model_validate(read_sealed_json(folder / PENDING, "begin anew"))
+    except (FileNotFoundError, ValueError, RecursionError):  # damaged, of another version, or no JSON at all
         return None
 
 
 def _is_there(folder: Path, pending: Pending, dimension: int) -> bool:
-    sizes = file_sizes(pending.extent, dimension)
-    return all((folder / name).is_file() and (folder / name).stat().st_size >= size for name, size in sizes.items())
+    """Whether all that it speaks of is on the disk as it was written."""
+    try:
+        StoredRows(folder, pending.extent, dimension).check_from(pending.base_rows)
+    except InputError:
+        return False
+    return True

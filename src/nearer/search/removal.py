@@ -12,12 +12,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from nearer.errors import InputError
-from nearer.search.manifest import FORMAT, Manifest, RemovedFacts, write_json
-from nearer.search.places import MANIFEST, sync_folder
-from nearer.search.rows import Extent, open_documents
-from nearer.search.texts import ID_ENDS, IDS, TextStore, mapped
-from nearer.whole_file import whole_file
+from nearer.errors import DamagedError, InputError
+from nearer.search.manifest import Manifest, RemovedFacts
+from nearer.search.places import MANIFEST
+from nearer.search.stored import StoredRows
+from nearer.search.texts import mapped
+from nearer.storage.checksums import FileSum, differs, file_sum
+from nearer.storage.sealed import write_sealed_json
+from nearer.storage.whole import whole_file
 
 Rows = NDArray[np.int64]
 REMOVED = "removed-*.bin"
@@ -28,9 +30,12 @@ def open_removed(folder: Path, manifest: Manifest) -> Rows:
     """Sorted."""
     if manifest.removed is None:
         return np.empty(0, dtype=np.int64)
-    rows: Rows = mapped(folder / manifest.removed.file, np.dtype(np.int64), (manifest.removed.rows,))
+    facts, path = manifest.removed, folder / manifest.removed.file
+    rows: Rows = mapped(path, np.dtype(np.int64), (facts.rows,), manifest.way_back)
+    if facts.sum is not None and (fault := differs(path, FileSum(rows.nbytes, facts.sum))):
+        raise DamagedError(f"{path}: {fault}; {manifest.way_back}.")
     if len(rows) and not (rows[0] >= 0 and rows[-1] < manifest.count and (np.diff(rows) > 0).all()):
-        raise InputError(f"{folder / manifest.removed.file}: is damaged; build the index anew.")
+        raise DamagedError(f"{path}: is damaged; {manifest.way_back}.")
     return rows
 
 
@@ -40,8 +45,7 @@ def write_removed(folder: Path, generation: int, rows: Rows) -> RemovedFacts | N
     name = f"removed-{generation}.bin"
     with whole_file(folder / name) as partial:
         partial.write_bytes(np.sort(rows).astype(np.int64).tobytes())
-    sync_folder(folder)
-    return RemovedFacts(file=name, rows=len(rows))
+    return RemovedFacts(file=name, rows=len(rows), sum=file_sum(folder / name).sum)
 
 
 def forget_older(folder: Path, kept: RemovedFacts | None) -> None:
@@ -50,18 +54,17 @@ def forget_older(folder: Path, kept: RemovedFacts | None) -> None:
             left_over.unlink()
 
 
-def replaced_rows(folder: Path, extent: Extent, first_new: int, removed: Rows) -> tuple[Rows, int]:
+def replaced_rows(stored: StoredRows, first_new: int, removed: Rows) -> tuple[Rows, int]:
     """Rows whose id a later document has, which begins at row `first_new` or behind; and of how many documents."""
-    if not extent.id_bytes:
+    count, ids, documents = stored.extent.rows, stored.ids, stored.documents
+    if not stored.extent.id_bytes or ids is None or documents is None:
         return np.empty(0, dtype=np.int64), 0
-    ids = TextStore(folder, extent.rows, extent.id_bytes, IDS, ID_ENDS)
-    documents = open_documents(folder, extent.rows)
-    latest = {ids[row]: int(documents[row]) for row in range(first_new, extent.rows)}
+    latest = {ids[row]: int(documents[row]) for row in range(first_new, count)}
     latest.pop("", None)
     gone = set(removed.tolist())
     rows = [
         row
-        for row in range(extent.rows)
+        for row in range(count)
         if row not in gone and (last := latest.get(ids[row])) is not None and last != documents[row]
     ]
     found = np.array(rows, dtype=np.int64)
@@ -70,11 +73,12 @@ def replaced_rows(folder: Path, extent: Extent, first_new: int, removed: Rows) -
 
 def remove_ids(folder: Path, manifest: Manifest, ids: Sequence[str]) -> int:
     """How many documents were removed; an id that is not there is an error, and then nothing is removed."""
-    if manifest.format != FORMAT or not manifest.id_bytes:
+    opened = StoredRows(folder, manifest.extent, manifest.dimension, manifest.way_back, format=manifest.format)
+    stored, documents = opened.ids, opened.documents
+    if stored is None or documents is None or not manifest.id_bytes:
         raise InputError(f"{folder}: its documents have no ids; build it anew from records that have one (id_column).")
     already = open_removed(folder, manifest)
     gone = set(already.tolist())
-    stored = TextStore(folder, manifest.count, manifest.id_bytes, IDS, ID_ENDS)
     wanted = set(ids)
     rows = [row for row in range(manifest.count) if row not in gone and stored[row] in wanted]
     unknown = sorted(wanted - {stored[row] for row in rows})
@@ -87,8 +91,11 @@ def remove_ids(folder: Path, manifest: Manifest, ids: Sequence[str]) -> int:
     if len(rows) + len(gone) == manifest.count:
         raise InputError(f"{folder}: nothing would be left of it; delete the folder instead.")
     removed = np.concatenate([already, np.array(rows, dtype=np.int64)])
-    facts = write_removed(folder, manifest.generation + 1, removed)
-    newer = manifest.model_copy(update={"removed": facts, "generation": manifest.generation + 1})
-    write_json(folder / MANIFEST, newer.model_dump())
-    forget_older(folder, facts)
-    return len(np.unique(open_documents(folder, manifest.count)[rows]))
+    try:
+        facts = write_removed(folder, manifest.generation + 1, removed)
+        newer = manifest.model_copy(update={"removed": facts, "generation": manifest.generation + 1})
+        write_sealed_json(folder / MANIFEST, newer.model_dump())
+        forget_older(folder, facts)
+    except OSError as error:
+        raise InputError(f"{folder}: the index cannot be written ({error.strerror or error}).") from None
+    return len(np.unique(documents[rows]))

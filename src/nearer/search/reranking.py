@@ -31,7 +31,7 @@ class Reranking:
     def scores(self, opened: Opened, query: Vectors, rows: Rows, inference_weight: float | None) -> NDArray[np.float64]:
         """The RankEncoder's similarity of a unit query to these rows."""
         # equal vectors share one score: equal columns of a matrix product can differ in the last bit
-        unique, inverse = np.unique(opened.vectors[rows], axis=0, return_inverse=True)
+        unique, inverse = np.unique(opened.stored.vectors_of(rows), axis=0, return_inverse=True)
         with self._lock:  # one query at a time: its rank vectors take all cores anyway
             if self._made is None or self._made[0] is not opened:
                 made = self._rank_encoder(opened)
@@ -50,7 +50,7 @@ class Reranking:
             return RankEncoder(model.encoder, model.corpus, model.inference_weight, model.approximate, fingerprint)
         draw = np.random.default_rng(opened.manifest.seed)
         drawn = np.sort(draw.choice(opened.rows, min(CORPUS, len(opened.rows)), replace=False))
-        places = list({opened.texts[row]: row for row in drawn.tolist()}.values())
+        places = list({opened.stored.texts[row]: row for row in drawn.tolist()}.values())
         if len(places) < 2:
             raise SettingError("rerank: a ranking needs at least 2 different sentences, and the index has 1.")
-        return RankEncoder(model, opened.vectors[places], 1.0, False, fingerprint)
+        return RankEncoder(model, opened.stored.vectors_of(np.array(places)), 1.0, False, fingerprint)

@@ -10,13 +10,13 @@ from typing import Any, Self
 
 import numpy as np
 
-from nearer.errors import InputError, first_line
+from nearer.errors import DamagedError, InputError, first_line
 from nearer.progress import Advance
 from nearer.search.exact import Rows, Vectors, faiss
-from nearer.search.manifest import Kind
-from nearer.search.places import sync_folder
+from nearer.search.manifest import Kind, Manifest
 from nearer.search.texts import check_size
-from nearer.whole_file import whole_file
+from nearer.storage.checksums import FileSum, differs, file_sum
+from nearer.storage.whole import whole_file
 
 # k-means needs some tens of vectors for each centre, and gains little by more
 TRAINED_PER_LIST = 40
@@ -55,26 +55,31 @@ class Structure:
         return made
 
     @classmethod
-    def open(cls, path: Path, kind: Kind, *, size: int, count: int, dimension: int, groups: int, change: bool) -> Self:
-        """change: read as a whole, so that it can be added to; else mapped."""
-        library = faiss()
-        check_size(path, size)
-        if path.stat().st_size != size:
-            raise InputError(f"{path}: has {path.stat().st_size:,} bytes, {size:,} belong there; build the index anew.")
+    def open(cls, folder: Path, manifest: Manifest, *, change: bool) -> Self | None:
+        """None where the index has none. change: read as a whole, so that it can be added to; else mapped."""
+        made, kind, back = manifest.structure, manifest.kind, manifest.way_back
+        if made is None:
+            return None
+        library, path = faiss(), folder / made.file
+        check_size(path, made.size, back)
+        if path.stat().st_size != made.size:
+            raise DamagedError(f"{path}: has {path.stat().st_size:,} bytes, {made.size:,} belong there; {back}.")
+        if made.sum is not None and (fault := differs(path, FileSum(made.size, made.sum))):
+            raise DamagedError(f"{path}: {fault}; {back}.")
         flags = library.IO_FLAG_MMAP | library.IO_FLAG_READ_ONLY if kind == "ivf" else library.IO_FLAG_MMAP_IFC
         try:
             index = library.read_index(str(path), 0 if change else flags)
         except RuntimeError as error:
             reason = first_line(error).rpartition("Error: ")[2]
-            raise InputError(f"{path}: is damaged ({reason}); build the index anew.") from None
+            raise DamagedError(f"{path}: is damaged ({reason}); {back}.") from None
         expected = library.IndexIVFScalarQuantizer if kind == "ivf" else library.IndexHNSWSQ
-        if not isinstance(index, expected) or (index.ntotal, index.d) != (count, dimension):
-            raise InputError(
+        if not isinstance(index, expected) or (index.ntotal, index.d) != (manifest.count, manifest.dimension):
+            raise DamagedError(
                 f"{path}: holds {index.ntotal:,} vectors of {index.d} numbers ({type(index).__name__}), the manifest "
-                f"says {count:,} of {dimension} ({kind}); build the index anew."
+                f"says {manifest.count:,} of {manifest.dimension} ({kind}); {back}."
             )
-        if kind == "ivf" and index.nlist != groups:
-            raise InputError(f"{path}: has {index.nlist} lists, the manifest says {groups}; build the index anew.")
+        if kind == "ivf" and index.nlist != made.groups:
+            raise DamagedError(f"{path}: has {index.nlist} lists, the manifest says {made.groups}; {back}.")
         return cls(index, kind)
 
     @property
@@ -99,13 +104,12 @@ class Structure:
         found: Rows = rows
         return found
 
-    def write(self, path: Path) -> int:
-        """Under its name when it is whole; returns the file's size."""
+    def write(self, path: Path) -> FileSum:
+        """Under its name when it is whole; returns the file's size and checksum."""
         try:
             with whole_file(path) as partial:
                 faiss().write_index(self._index, str(partial))
         except RuntimeError as error:
             reason = first_line(error).rpartition(": ")[2]
             raise InputError(f"{path}: cannot be written ({reason}).") from None
-        sync_folder(path.parent)
-        return path.stat().st_size
+        return file_sum(path)

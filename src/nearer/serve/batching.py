@@ -1,7 +1,9 @@
 """Dynamic batching: requests queue their texts, one thread owns the model and takes what is there at once.
 
-A request with many texts is taken piece by piece and goes to the end of the queue after each, so that small ones
-do not wait for all of it. Texts of requests that nobody waits for any more are skipped.
+Clients take turns. A request is short if it is a quarter of a batch at most, which is also what one client gets of a
+batch. Short requests are encoded together; a long one in pieces of an eighth, each by itself. While both wait, either
+kind gets half of the model's work. So who asks for little waits for one piece, however much others ask for.
+Texts of requests that nobody waits for any more are skipped.
 """
 
 from __future__ import annotations
@@ -11,23 +13,47 @@ import threading
 import time
 from collections import deque
 from collections.abc import Sequence
-from typing import Any, Protocol
+from dataclasses import dataclass, field
+from typing import Any
 
-import numpy as np
-
-from nearer.serve.jobs import Finish, Job, Outcome, Piece, deliver, failed, finished
-from nearer.serve.limits import Limits, Refusal, overloaded
+from nearer.serve.jobs import EncodesTexts, Finish, Job, Outcome, Piece, deliver, failed, finished, new_job
+from nearer.serve.limits import Limits, Refusal, ending, overloaded
 from nearer.serve.metrics import Metrics
 from nearer.serve.served import Encoded
+from nearer.serve.shares import Share
+from nearer.serve.turns import FairQueue
+
+# Parts of a batch: of which a client gets one, and of which a long request gets one
+PARTS, PIECES = 4, 8
+# Requests of one client that are looked at for a batch behind those that cannot be in it
+LOOKED_AT = 32
 
 
-class EncodesTexts(Protocol):
-    def encode(self, texts: Sequence[str]) -> Encoded: ...
+@dataclass
+class _Batch:
+    """Of short requests, or a piece of a long one. texts, tokens: how many more it has room for."""
 
-    def cost(self, text: str) -> int: ...
+    long: bool
+    texts: int
+    tokens: int
+    pieces: list[Piece] = field(default_factory=list)
 
     @property
-    def batch_tokens(self) -> int: ...
+    def full(self) -> bool:
+        return self.texts <= 0 or self.tokens <= 0 or (self.long and len(self.pieces) > 0)
+
+    def takes(self, job: Job, count: int) -> bool:
+        """Whether the job's next texts can be in it: all of a short one."""
+        return job.long is self.long and count > 0 and (self.long or count == job.left or not self.pieces)
+
+    def encodes(self, job: Job) -> bool:
+        """Whether the job's texts are encoded in the way of the others."""
+        return not self.pieces or job.model is self.pieces[0].job.model
+
+    def add(self, piece: Piece, cost: int) -> None:
+        self.pieces.append(piece)
+        self.texts -= len(piece.texts)
+        self.tokens -= cost
 
 
 class Batcher:
@@ -37,35 +63,42 @@ class Batcher:
         self._model = model
         self._limits = limits
         self._metrics = metrics
-        self._queue: deque[Job] = deque()
+        self._queue: FairQueue[Job] = FairQueue()
         self._changed = threading.Condition()
-        self._waiting_texts = 0
+        self._waiting = Share(limits.waiting)
+        self._batch_tokens = limits.batch_tokens or model.batch_tokens
+        self._ahead = 0  # tokens of long requests that were encoded, less those of short ones
         self._closing = False
         self._thread: threading.Thread | None = None
 
     @property
     def waiting(self) -> int:
         """Texts that are queued now."""
-        return self._waiting_texts
+        return self._waiting.held
 
-    def submit(self, texts: Sequence[str], finish: Finish) -> asyncio.Future[Any]:
+    def submit(
+        self, texts: Sequence[str], finish: Finish, *, client: str = "", model: EncodesTexts | None = None
+    ) -> asyncio.Future[Any]:
         """The answer to come: what `finish` makes of the texts' vectors, in the thread that owns the model.
 
+        client: who asks; clients take turns. model: encodes these texts in another way, by the same weights.
         Refuses at once when too many texts wait already. Cancel the future when nobody waits for it any more.
         """
-        loop = asyncio.get_running_loop()
-        job = Job(texts, finish, loop, loop.create_future(), time.monotonic())
+        job = new_job(model or self._model, texts, finish, time.monotonic())
+        job.long = int(job.costs.sum()) > max(1, self._batch_tokens // PARTS)
         with self._changed:
             if self._closing:
-                raise overloaded("The service is ending.")
-            if self._waiting_texts + len(texts) > self._limits.waiting:
+                raise ending()
+            if not self._waiting.take(client, len(texts)):
                 self._metrics.count("nearer_refused_requests_total")
-                raise overloaded(f"{self._waiting_texts:,} texts are waiting already; try again in a moment.")
+                own = self._waiting.held_by(client)
+                raise overloaded(
+                    f"{own:,} texts of yours and {self.waiting:,} in all are waiting already; try again in a moment."
+                )
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="nearer-model", daemon=True)
                 self._thread.start()
-            self._queue.append(job)
-            self._waiting_texts += len(texts)
+            self._queue.push(client, job)
             self._changed.notify()
         return job.answer
 
@@ -95,8 +128,8 @@ class Batcher:
                 if self._closing:
                     return None
                 self._changed.wait()
-            # counted from the first arrival: who came while the model was busy has waited long enough
-            until = self._queue[0].arrived + self._limits.batch_wait
+            # counted from an arrival: who came while the model was busy has waited long enough
+            until = self._queue.next_item().arrived + self._limits.batch_wait
             while not self._closing and not self._full():
                 left = until - time.monotonic()
                 if left <= 0:
@@ -105,40 +138,58 @@ class Batcher:
             return self._take()
 
     def _full(self) -> bool:
-        return self._waiting_texts >= self._limits.batch_texts
+        return self.waiting >= self._limits.batch_texts
 
     def _take(self) -> list[Piece]:
-        """Pieces of jobs up to the limits of a pass; at least one text, unless nobody wants any."""
-        batch: list[Piece] = []
-        room, tokens = self._limits.batch_texts, self._limits.batch_tokens or self._model.batch_tokens
-        for _ in range(len(self._queue)):
-            job = self._queue.popleft()
+        """At least one text, unless nobody wants any."""
+        piece = max(1, self._batch_tokens // PIECES)
+        long_first = self._ahead <= -piece
+        for long in (long_first, not long_first):
+            batch = _Batch(long, self._limits.batch_texts, piece if long else self._batch_tokens)
+            for client, line in self._queue.lines():
+                if batch.full:
+                    break
+                before = len(batch.pieces)
+                self._take_from(client, line, batch)
+                if len(batch.pieces) > before or not line:
+                    self._queue.served(client)
+            if batch.pieces:
+                cost = (piece if long else self._batch_tokens) - batch.tokens
+                ahead = self._ahead + (cost if long else -cost)
+                self._ahead = max(-self._batch_tokens, min(self._batch_tokens, ahead))
+                return batch.pieces
+        return []
+
+    def _take_from(self, client: str, line: deque[Job], batch: _Batch) -> None:
+        """Of a client's jobs what can be in a batch. One that is not done with it comes after the client's others."""
+        left, passed, begun = max(1, self._batch_tokens // PARTS), list[Job](), list[Job]()
+        while line and left > 0 and not batch.full and len(passed) < LOOKED_AT:
+            job = line.popleft()
             if not job.wanted:
-                self._waiting_texts -= job.left
+                self._waiting.give_back(client, job.left)
                 if not job.failed:
                     self._metrics.count("nearer_abandoned_requests_total")
                 continue
-            start = job.taken
-            while room and job.left:
-                cost = self._model.cost(job.texts[job.taken])
-                if cost > tokens and (batch or job.taken > start):
-                    room = 0
-                    break
-                job.taken += 1
-                room, tokens = room - 1, tokens - cost
-            if job.taken > start or not job.texts:
-                batch.append(Piece(job, job.texts[start : job.taken]))
-                self._waiting_texts -= job.taken - start
+            count, cost = job.fitting(batch.texts, min(left, batch.tokens))
+            if not count and not batch.pieces:  # one text that is longer than the batch
+                count, cost = 1, int(job.costs[job.taken])
+            if not batch.takes(job, count):
+                passed.append(job)
+                continue
+            if not batch.encodes(job):
+                passed.append(job)
+                break  # the client keeps its turn for a batch in this way
+            batch.add(job.take(count), cost)
+            self._waiting.give_back(client, count)
+            left -= cost
             if job.left:
-                # one that was begun lets the others go first; one that was not reached keeps its place
-                self._queue.append(job) if job.taken > start else self._queue.appendleft(job)
-            if not room:
-                break
-        return batch
+                begun.append(job)
+        line.extendleft(reversed(passed))
+        line.extend(begun)
 
     def _outcomes(self, batch: Sequence[Piece]) -> list[Outcome]:
         try:
-            encoded = self._encode([text for piece in batch for text in piece.texts])
+            encoded = self._encode(batch[0].job.model, [text for piece in batch for text in piece.texts])
         except Exception as error:
             if len(batch) > 1:  # one request's misfortune is not the others'
                 return [outcome for piece in batch for outcome in self._outcomes([piece])]
@@ -147,7 +198,8 @@ class Batcher:
         for job, texts in batch:
             rows = slice(start, start + len(texts))
             start += len(texts)
-            job.parts.append(Encoded(encoded.vectors[rows], encoded.tokens[rows], encoded.cut[rows]))
+            # copied: a view would keep the whole batch in memory until this request is done
+            job.parts.append(Encoded(encoded.vectors[rows].copy(), encoded.tokens[rows], encoded.cut[rows]))
             job.tokens += int(encoded.tokens[rows].sum())
             if job.tokens > self._limits.tokens:
                 message = f"more than {self._limits.tokens:,} tokens in one request. Send several requests."
@@ -156,11 +208,9 @@ class Batcher:
                 done.append(finished(job))
         return done
 
-    def _encode(self, texts: Sequence[str]) -> Encoded:
-        if not texts:  # a job that only wants to be alone with the model
-            return Encoded(np.empty((0, 0), np.float32), np.empty(0, np.int64), np.empty(0, np.bool_))
+    def _encode(self, model: EncodesTexts, texts: Sequence[str]) -> Encoded:
         started = time.perf_counter()
-        encoded = self._model.encode(texts)
+        encoded = model.encode(texts)
         self._metrics.batch(
             len(texts), int(encoded.tokens.sum()), int(encoded.cut.sum()), time.perf_counter() - started
         )

@@ -17,7 +17,7 @@ from nearer.encoder.comparing import unit_rows
 from nearer.serve import client_schemas as schemas
 from nearer.serve.answers import ASKED, as_json, errors, listed
 from nearer.serve.app import Service
-from nearer.serve.endpoints import ask_relevance, ask_vectors, best_first, in_json
+from nearer.serve.endpoints import Rows, ask_relevance, ask_vectors, best_first, written
 from nearer.serve.limits import Refusal, invalid
 from nearer.serve.offered import Offered
 from nearer.serve.served import Encoded
@@ -48,12 +48,10 @@ def _add_cohere(app: FastAPI, service: Service) -> None:
         if body.truncate == "NONE":
             _refuse_cut(one, encoded, "texts")
         head = {"id": str(uuid.uuid4()), "response_type": "embeddings_by_type", "texts": body.texts}
-        by_type = [
-            f'"{kind}": [{", ".join(await in_json(encoded.vectors, kind))}]'
-            for kind in dict.fromkeys(body.embedding_types or ["float"])
-        ]
+        kinds = list(dict.fromkeys(body.embedding_types or ["float"]))
+        by_type = [Rows(f'"{kind}": [', encoded.vectors, kind, "]" if kind == kinds[-1] else "], ") for kind in kinds]
         start = json.dumps({**head, "meta": _cohere_meta(one, encoded)})
-        return Response(f'{start[:-1]}, "embeddings": {{{", ".join(by_type)}}}}}', media_type="application/json")
+        return written(service, request, f'{start[:-1]}, "embeddings": {{', by_type, "}}")
 
     @app.post("/v2/rerank", response_model=schemas.CohereReranked, responses=COHERE_ASKING)
     async def cohere_rerank(body: schemas.CohereRerankBody, request: Request) -> Response:
@@ -78,7 +76,7 @@ def _add_tei(app: FastAPI, service: Service) -> None:
         if body.truncate is False:
             _refuse_cut(one, encoded, "inputs")
         vectors = encoded.vectors if body.normalize is False else unit_rows(encoded.vectors)
-        return Response(f"[{', '.join(await in_json(vectors, 'float'))}]", media_type="application/json")
+        return written(service, request, "", [Rows("[", vectors, "float", "]")], "")
 
     @app.post("/rerank", response_model=list[schemas.TeiRank], responses=TEI_ASKING, response_model_exclude_none=True)
     async def tei_rerank(body: schemas.TeiRerankBody, request: Request) -> Response:

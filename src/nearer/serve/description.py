@@ -8,6 +8,8 @@ from typing import Any
 from nearer.serve.limits import Limits
 
 COUNTS = {"SearchBody": ("k", "rerank"), "PlaceBody": ("k",)}
+# A character that is no whitespace, as Python has it: other languages' \s differs
+NOT_BLANK = r"[^\t-\r\u001c-\u0020\u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"
 DIMENSIONS = {"EmbeddingsBody": "dimensions", "CohereEmbedBody": "output_dimension", "TeiEmbedBody": "dimensions"}
 
 
@@ -52,5 +54,6 @@ def _bound(part: Any, limits: Limits) -> None:
         part.setdefault("maxItems", limits.tokens if token_ids else limits.items)
     elif kind == "string" and "minLength" in part:
         part.setdefault("maxLength", limits.characters)
+        part.setdefault("pattern", NOT_BLANK)
     for one in part.values():
         _bound(one, limits)

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import json
-from dataclasses import replace
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import numpy as np
 from fastapi import Body, FastAPI, Request
-from fastapi.responses import Response
+from fastapi.responses import Response, StreamingResponse
 
 from nearer.encoder.comparing import unit_rows
 from nearer.serve import schemas
 from nearer.serve.answers import ASKING, as_json, listed, usage
 from nearer.serve.app import Service
-from nearer.serve.limits import check_items, check_scores, check_texts, invalid
+from nearer.serve.guard import holding_of
+from nearer.serve.limits import SCORE_COST, check_items, check_scores, check_texts, invalid
 from nearer.serve.offered import Offered
+from nearer.serve.scoring import matrix_rows, pair_scores, relevance
 from nearer.serve.served import Encoded, Vectors
 
 # Vectors written at a time, after which other requests get their turn
-ROWS_AT_ONCE = 64
+ROWS_AT_ONCE = 16
 
 
 def add_endpoints(app: FastAPI, service: Service) -> None:
@@ -31,9 +33,9 @@ def add_endpoints(app: FastAPI, service: Service) -> None:
         one = service.find(body.model)
         texts = await _texts(service, body.input)
         encoded = await ask_vectors(service, request, one, texts, "input", dimensions=body.dimensions)
-        rows = await _written(encoded.vectors, body.encoding_format)
         head = json.dumps({"object": "list", "model": one.name, "usage": usage(encoded)})
-        return Response(f'{head[:-1]}, "data": [{", ".join(rows)}]}}', media_type="application/json")
+        data = Rows('"data": [', encoded.vectors, body.encoding_format, "]", _as_object)
+        return written(service, request, f"{head[:-1]}, ", [data], "}")
 
     @app.post("/v1/rerank", response_model=schemas.Reranked, responses=ASKING, response_model_exclude_none=True)
     async def rerank(body: schemas.RerankBody, request: Request) -> Response:
@@ -56,7 +58,13 @@ def add_endpoints(app: FastAPI, service: Service) -> None:
             scores, encoded = await _pairs(service, one, request, body)
         else:
             scores, encoded = await _matrix(service, one, request, body)
-        return as_json({"scores": scores, "model": one.name, "usage": usage(encoded)})
+        rest = json.dumps({"model": one.name, "usage": usage(encoded)})
+        return Response(f'{{"scores": {scores}, {rest[1:]}', media_type="application/json")
+
+
+def _as_object(place: int, row: str) -> str:
+    """OpenAI's, of a vector."""
+    return f'{{"object": "embedding", "index": {place}, "embedding": {row}}}'
 
 
 async def _texts(service: Service, given: str | list[str] | list[int] | list[list[int]]) -> list[str]:
@@ -86,7 +94,7 @@ async def ask_vectors(
     if dimensions is not None and dimensions > whole:
         message = f"{dimensions} was asked for; this model's vectors have {whole}. Ask for 1 to {whole}, or for none."
         raise invalid(dimensions_param, message)
-    encoded: Encoded = await service.ask(request, one.batcher, texts, lambda encoded: encoded)
+    encoded = await service.ask(request, one, texts)
     if dimensions in (None, whole):
         return encoded
     leading = encoded.vectors[:, :dimensions]
@@ -102,10 +110,12 @@ async def ask_relevance(
     # equal documents share one score: equal rows of a matrix product can differ in the last bit
     places = {document: place for place, document in enumerate(dict.fromkeys(documents))}
 
-    def scored(encoded: Encoded) -> tuple[Vectors, Encoded]:
-        return one.model.score_matrix(encoded.vectors[:1], encoded.vectors[1:])[0], encoded
+    async def asked() -> tuple[Vectors, Encoded]:
+        encoded = await service.encoded(request, one, [query, *places])
+        scores = await service.worked(request, relevance(one.model, encoded.vectors[:1], encoded.vectors[1:]))
+        return scores, encoded
 
-    unique, encoded = await service.ask(request, one.batcher, [query, *places], scored)
+    unique, encoded = await service.wait(request, asked())
     return unique[[places[document] for document in documents]], encoded
 
 
@@ -115,51 +125,75 @@ def best_first(scores: Vectors, top: int | None = None) -> list[int]:
     return order
 
 
-async def _pairs(
-    service: Service, one: Offered, request: Request, body: schemas.PairsBody
-) -> tuple[list[float], Encoded]:
+async def _pairs(service: Service, one: Offered, request: Request, body: schemas.PairsBody) -> tuple[str, Encoded]:
     check_items(len(body.pairs), "pairs", service.limits)
     firsts, seconds = [pair[0] for pair in body.pairs], [pair[1] for pair in body.pairs]
     for side in (firsts, seconds):
         check_texts(side, "pairs", service.limits)
 
-    def scored(encoded: Encoded) -> tuple[list[float], Encoded]:
-        half = len(firsts)
-        return one.model.pair_scores(encoded.vectors[:half], encoded.vectors[half:]).tolist(), encoded
+    async def asked() -> tuple[str, Encoded]:
+        encoded = await service.encoded(request, one, [*firsts, *seconds])
+        first, second = encoded.vectors[: len(firsts)], encoded.vectors[len(firsts) :]
+        scores = await service.worked(request, pair_scores(one.model, first, second))
+        return json.dumps(scores, allow_nan=False), encoded
 
-    answer: tuple[list[float], Encoded] = await service.ask(request, one.batcher, [*firsts, *seconds], scored)
-    return answer
+    return await service.wait(request, asked())
 
 
-async def _matrix(service: Service, one: Offered, request: Request, body: schemas.ListsBody) -> tuple[Any, Encoded]:
+async def _matrix(service: Service, one: Offered, request: Request, body: schemas.ListsBody) -> tuple[str, Encoded]:
     firsts, seconds = listed(body.first), listed(body.second)
     for param, side in (("first", firsts), ("second", seconds)):
         check_texts(side, param, service.limits)
-    check_scores(len(firsts) * len(seconds), "second", service.limits)
+    count = len(firsts) * len(seconds)
+    check_scores(count, "second", service.limits)
+    holding_of(request).take(SCORE_COST * count)
 
-    def scored(encoded: Encoded) -> tuple[Any, Encoded]:
-        half = len(firsts)
-        return one.model.score_matrix(encoded.vectors[:half], encoded.vectors[half:]).tolist(), encoded
+    async def asked() -> tuple[list[str], Encoded]:
+        encoded = await service.encoded(request, one, [*firsts, *seconds])
+        first, second = encoded.vectors[: len(firsts)], encoded.vectors[len(firsts) :]
+        return await service.worked(request, matrix_rows(one.model, first, second)), encoded
 
-    scores, encoded = await service.ask(request, one.batcher, [*firsts, *seconds], scored)
+    rows, encoded = await service.wait(request, asked())
     two_texts = isinstance(body.first, str) and isinstance(body.second, str)
-    return scores[0][0] if two_texts else scores, encoded
+    return rows[0][1:-1] if two_texts else f"[{', '.join(rows)}]", encoded
 
 
-async def _written(vectors: Vectors, encoding: str) -> list[str]:
-    """Each vector as OpenAI's object, in JSON."""
-    shown = await in_json(vectors, encoding)
-    return [f'{{"object": "embedding", "index": {place}, "embedding": {row}}}' for place, row in enumerate(shown)]
+def written(service: Service, request: Request, start: str, parts: Sequence[Rows], end: str) -> Response:
+    """An answer with many vectors: it is written while it is sent, so that it is never held as a whole."""
+
+    async def pieces() -> AsyncIterator[str]:
+        client = holding_of(request).client
+        yield start
+        for part in parts:
+            yield part.start
+            for first in range(0, len(part.vectors), ROWS_AT_ONCE):
+                async with service.long_steps.turn(client):
+                    rows = ", ".join(part.rows(first, first + ROWS_AT_ONCE))
+                yield f", {rows}" if first else rows
+            yield part.end
+        yield end
+
+    if sum(len(part.vectors) for part in parts) <= ROWS_AT_ONCE:
+        rows = "".join(part.start + ", ".join(part.rows(0, ROWS_AT_ONCE)) + part.end for part in parts)
+        return Response(start + rows + end, media_type="application/json")
+    return StreamingResponse(pieces(), media_type="application/json")
 
 
-async def in_json(vectors: Vectors, encoding: str) -> list[str]:
-    """Each vector in JSON: a list of numbers, or float32 in base64."""
-    rows = []
-    for place, vector in enumerate(vectors):
-        if place and place % ROWS_AT_ONCE == 0:
-            await asyncio.sleep(0)
-        if encoding == "float":
-            rows.append(json.dumps(vector.tolist()))
+@dataclass(frozen=True)
+class Rows:
+    """Vectors in JSON between a start and an end: lists of numbers, or float32 in base64. wrap: what is made of each,
+    by its place."""
+
+    start: str
+    vectors: Vectors
+    encoding: str
+    end: str
+    wrap: Callable[[int, str], str] = lambda _, row: row
+
+    def rows(self, first: int, stop: int) -> list[str]:
+        some = self.vectors[first:stop]
+        if self.encoding == "float":
+            shown = [json.dumps(row) for row in some.tolist()]
         else:
-            rows.append(f'"{base64.b64encode(vector.astype("<f4").tobytes()).decode("ascii")}"')
-    return rows
+            shown = [f'"{base64.b64encode(row.tobytes()).decode("ascii")}"' for row in some.astype("<f4")]
+        return [self.wrap(place, row) for place, row in enumerate(shown, first)]

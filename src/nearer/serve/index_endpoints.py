@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import json
 from dataclasses import asdict
 from pathlib import PurePath
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import numpy as np
 from fastapi import FastAPI, Query, Request
 from fastapi.responses import Response
 
-from nearer.errors import InputError, SettingError
-from nearer.search import Hit
+from nearer.search import Hit, SearchIndex
 from nearer.serve import index_schemas, schemas
 from nearer.serve.answers import ASKING, LOOKING, as_json, listed
 from nearer.serve.app import Service
+from nearer.serve.guard import holding_of
 from nearer.serve.index_geometry import POSITIVES
-from nearer.serve.limits import Refusal, check_items, check_scores, check_texts, invalid
+from nearer.serve.limits import Limits, check_items, check_scores, check_texts, invalid
 from nearer.serve.offered import Offered
 from nearer.serve.sentence_map import SHOWN_CHARACTERS, SentenceMap
 from nearer.serve.served import Vectors
+from nearer.serve.shares import Holding
+from nearer.serve.work import Steps
 
-T = TypeVar("T")
+# Sentences that are looked up in one step, after which other requests get their turn
+HITS_AT_ONCE = 512
 ServedQuery = Annotated[str | None, Query(description="A served model's name; by default the first.")]
 
 
@@ -38,14 +41,15 @@ def add_index_endpoints(app: FastAPI, service: Service) -> None:
         check_items(body.k, "k", service.limits)
         check_items(body.rerank, "rerank", service.limits)
         check_scores(len(queries) * max(body.k, body.rerank), "k", service.limits)
-        vectors = await _query_vectors(service, one, request, queries)
+        check_rerank(body.k, body.rerank)
 
-        def nearest() -> list[list[Hit]]:
-            return index.search(vectors, body.k, exact=body.exact, rerank=body.rerank)
+        async def found() -> list[str]:
+            vectors = await _query_vectors(service, one, request, queries)
+            return await service.worked(request, _hits(index, vectors, body, service.limits, holding_of(request)))
 
-        found = await _searched(service, nearest)
-        results = [[{**asdict(hit), "source": PurePath(hit.source).name} for hit in hits] for hits in found]
-        return as_json({"results": results[0] if isinstance(body.query, str) else results, "model": one.name})
+        results = await service.wait(request, found())
+        shown = results[0] if isinstance(body.query, str) else f"[{', '.join(results)}]"
+        return Response(f'{{"results": {shown}, "model": {json.dumps(one.name)}}}', media_type="application/json")
 
     @app.get("/map", response_model=index_schemas.Map, responses=LOOKING)
     async def sentence_map(request: Request, model: ServedQuery = None) -> Response:
@@ -62,17 +66,13 @@ def add_index_endpoints(app: FastAPI, service: Service) -> None:
         index = one.need_index()
         check_texts([body.query], "query", service.limits)
         check_items(body.k, "k", service.limits)
-        vectors = await _query_vectors(service, one, request, [body.query])
-        made = await service.ask_once(request, one.map)
 
-        def placed() -> dict[str, Any]:
-            (hits,) = index.search(vectors, body.k)
-            rows = np.array([hit.row for hit in hits], dtype=np.int64)
-            places = made.place_rows(rows, index.vectors[rows]).tolist()
-            x, y = made.place(vectors)[0].tolist()
-            return {"x": x, "y": y, "results": [_placed(hit, *at) for hit, at in zip(hits, places, strict=True)]}
+        async def placed() -> dict[str, Any]:
+            vectors = await _query_vectors(service, one, request, [body.query])
+            made = await asyncio.wrap_future(one.map.ask())
+            return await service.worked(request, _placed(index, made, vectors, body.k))
 
-        return as_json(await _searched(service, placed))
+        return as_json(await service.wait(request, placed()))
 
     @app.get("/geometry", response_model=index_schemas.IndexGeometry, responses=LOOKING)
     async def geometry(request: Request, model: ServedQuery = None) -> Response:
@@ -93,19 +93,40 @@ def _check_query(request: Request) -> None:
 
 
 async def _query_vectors(service: Service, one: Offered, request: Request, queries: list[str]) -> Vectors:
-    model = one.need_index().model
-    # a job without texts: the index knows the prompt and precision of its queries, the thread owns the model
-    vectors: Vectors = await service.ask(request, one.batcher, [], lambda _: model.encode(queries))
-    return vectors
+    return (await service.encoded(request, one, queries, one.queries)).vectors
 
 
-async def _searched(service: Service, work: Callable[[], T]) -> T:
-    """In a thread, few at a time: searching takes both time and memory."""
-    try:
-        async with service.searching:
-            return await asyncio.to_thread(work)
-    except (InputError, SettingError) as error:
-        raise Refusal(422, str(error), code="invalid_value") from None
+def check_rerank(k: int, rerank: int) -> None:
+    if rerank and rerank < k:
+        raise invalid("rerank", f"{rerank} sentences cannot be reordered into the best {k}; give {k} or more.")
+
+
+def _hits(
+    index: SearchIndex, vectors: Vectors, body: schemas.SearchBody, limits: Limits, holding: Holding
+) -> Steps[list[str]]:
+    """The hits of each query, as JSON; a few queries a step."""
+    at_once = max(1, HITS_AT_ONCE // max(body.k, body.rerank))
+    written: list[str] = []
+    size = 0
+    for start in range(0, len(vectors), at_once):
+        for hits in index.search(vectors[start : start + at_once], body.k, exact=body.exact, rerank=body.rerank):
+            written.append(json.dumps([{**asdict(hit), "source": PurePath(hit.source).name} for hit in hits]))
+            size += len(written[-1])
+            holding.take(2 * len(written[-1]))  # by itself, and in the whole answer
+            if size > limits.answer:
+                message = f"the answer has more than {limits.answer:,} bytes; ask for fewer sentences."
+                raise invalid("k", message, "answer_too_large")
+        yield
+    return written
+
+
+def _placed(index: SearchIndex, made: SentenceMap, vectors: Vectors, k: int) -> Steps[dict[str, Any]]:
+    (hits,) = index.search(vectors, k)
+    yield
+    rows = np.array([hit.row for hit in hits], dtype=np.int64)
+    places = made.place_rows(rows, index.vectors_of(rows)).tolist()
+    x, y = made.place(vectors)[0].tolist()
+    return {"x": x, "y": y, "results": [_placed_hit(hit, *at) for hit, at in zip(hits, places, strict=True)]}
 
 
 def _shown(name: str, made: SentenceMap) -> dict[str, Any]:
@@ -125,6 +146,6 @@ def _shown(name: str, made: SentenceMap) -> dict[str, Any]:
     }
 
 
-def _placed(hit: Hit, x: float, y: float) -> dict[str, Any]:
+def _placed_hit(hit: Hit, x: float, y: float) -> dict[str, Any]:
     source = PurePath(hit.source).name
     return {"x": x, "y": y, "text": hit.text, "score": hit.score, "line": hit.line, "source": source}

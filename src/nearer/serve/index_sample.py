@@ -51,6 +51,6 @@ def sample_index(index: SearchIndex, most: int = MOST, seed: int = SEED) -> Inde
         texts=list(first),
         lines=[line for line, _ in origins],
         sources=[PurePath(source).name for _, source in origins],
-        vectors=np.ascontiguousarray(index.vectors[kept]),
+        vectors=np.ascontiguousarray(index.vectors_of(kept)),
         of=count,
     )

@@ -1,4 +1,4 @@
-"""Jobs of the queue: a request's texts, how far they are, and how their answers get back to who awaits them."""
+"""Jobs of the queue: a request's texts, how far they are, and how answers get from a thread to who awaits them."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nearer.serve.served import Encoded
 
@@ -16,15 +17,38 @@ logger = logging.getLogger("nearer.serve")
 Finish = Callable[[Encoded], Any]
 
 
+class EncodesTexts(Protocol):
+    def encode(self, texts: Sequence[str]) -> Encoded: ...
+
+    def cost(self, text: str) -> int: ...
+
+    @property
+    def batch_tokens(self) -> int: ...
+
+
+class Awaited(Protocol):
+    """What somebody in an event loop waits for."""
+
+    loop: asyncio.AbstractEventLoop
+    answer: asyncio.Future[Any]
+
+
 @dataclass(eq=False)
 class Job:
-    """A request's texts, how far they are, and where its answer is awaited. finish: makes the answer of its vectors."""
+    """A request's texts, how far they are, and where its answer is awaited. finish: makes the answer of its vectors.
 
+    Texts are taken the longest first, so that those of a piece are of like length: little padding, whatever its size.
+    """
+
+    model: EncodesTexts
     texts: Sequence[str]
     finish: Finish
     loop: asyncio.AbstractEventLoop
     answer: asyncio.Future[Any]
     arrived: float
+    order: NDArray[np.int64]
+    costs: NDArray[np.int64]
+    long: bool = False
     taken: int = 0
     parts: list[Encoded] = field(default_factory=list)
     tokens: int = 0
@@ -38,6 +62,25 @@ class Job:
     def left(self) -> int:
         return len(self.texts) - self.taken
 
+    def fitting(self, texts: int, tokens: int) -> tuple[int, int]:
+        """How many of its next texts, at most so many, have no more than so many tokens; and how many they have."""
+        sums = np.cumsum(self.costs[self.taken : self.taken + texts])
+        count = int(np.searchsorted(sums, tokens, side="right"))
+        return count, int(sums[count - 1]) if count else 0
+
+    def take(self, count: int) -> Piece:
+        places = self.order[self.taken : self.taken + count]
+        self.taken += count
+        return Piece(self, [self.texts[place] for place in places.tolist()])
+
+
+def new_job(model: EncodesTexts, texts: Sequence[str], finish: Finish, arrived: float) -> Job:
+    """For who asks from an event loop."""
+    loop = asyncio.get_running_loop()
+    costs = np.fromiter(map(model.cost, texts), dtype=np.int64, count=len(texts))
+    order = np.argsort(-costs, kind="stable")
+    return Job(model, texts, finish, loop, loop.create_future(), arrived, order, costs[order])
+
 
 class Piece(NamedTuple):
     """What of a job is in a batch."""
@@ -47,14 +90,14 @@ class Piece(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    job: Job
+    awaited: Awaited
     result: Any
     error: BaseException | None
 
 
 def finished(job: Job) -> Outcome:
     try:
-        return Outcome(job, job.finish(_joined(job.parts)), None)
+        return Outcome(job, job.finish(_in_order(job)), None)
     except Exception as error:
         return failed(job, error)
 
@@ -64,21 +107,24 @@ def failed(job: Job, error: BaseException) -> Outcome:
     return Outcome(job, None, error)
 
 
-def _joined(parts: Sequence[Encoded]) -> Encoded:
-    if len(parts) == 1:
-        return parts[0]
-    return Encoded(
-        np.concatenate([part.vectors for part in parts]),
-        np.concatenate([part.tokens for part in parts]),
-        np.concatenate([part.cut for part in parts]),
-    )
+def _in_order(job: Job) -> Encoded:
+    """Its parts together, as the texts were given."""
+    parts, order = job.parts, job.order
+    vectors = np.empty((len(order), parts[0].vectors.shape[1]), dtype=np.float32)
+    tokens, cut = np.empty(len(order), dtype=np.int64), np.empty(len(order), dtype=np.bool_)
+    start = 0
+    for part in parts:
+        places = order[start : start + len(part.tokens)]
+        vectors[places], tokens[places], cut[places] = part.vectors, part.tokens, part.cut
+        start += len(places)
+    return Encoded(vectors, tokens, cut)
 
 
 def deliver(outcomes: Sequence[Outcome]) -> None:
     """To their event loops, each woken once for all its answers."""
     by_loop: dict[asyncio.AbstractEventLoop, list[Outcome]] = {}
     for outcome in outcomes:
-        by_loop.setdefault(outcome.job.loop, []).append(outcome)
+        by_loop.setdefault(outcome.awaited.loop, []).append(outcome)
     for loop, some in by_loop.items():
         try:
             loop.call_soon_threadsafe(_set_answers, some)
@@ -87,10 +133,10 @@ def deliver(outcomes: Sequence[Outcome]) -> None:
 
 
 def _set_answers(outcomes: Sequence[Outcome]) -> None:
-    for job, result, error in outcomes:
-        if job.answer.done():
+    for awaited, result, error in outcomes:
+        if awaited.answer.done():
             continue
         if error is None:
-            job.answer.set_result(result)
+            awaited.answer.set_result(result)
         else:
-            job.answer.set_exception(error)
+            awaited.answer.set_exception(error)

@@ -14,27 +14,55 @@ COHERE_PATHS = ("/v2/embed", "/v2/rerank")
 TEI_PATHS = ("/embed", "/rerank")
 
 
+# Memory of a request, for each byte of its body: the byte itself, its text in Python's strings (four bytes a character
+# if one of them is outside the basic plane), and the text once more where an answer repeats it
+BODY_COST = 6
+# Of one number of an answer: a float of Python, its place in a list, its digits
+SCORE_COST = 64
+# Of a connection beside its head: what is read from it at once, and what may wait in front of a full buffer
+READ_AT_ONCE, READ_AHEAD = 256 * KIB, 64 * KIB
+# Connections beyond the bound that are open just to be told so
+CONNECTIONS_TOLD = 64
+# While a body is read as JSON, which is done for one at a time: an empty list in three bytes is one of 64
+PARSING_COST = 32
+
+
 @dataclass(frozen=True)
 class Limits:
-    """Of one request: items, characters of a text, tokens and scores in all, bytes of its body.
+    """Of one request: items, characters of a text, tokens and scores in all, bytes of its body and of its answer.
 
-    Of the service: waiting (texts that wait for the model), concurrent (requests at a time), held (bytes of all bodies
-    at a time). Of a batch: batch_tokens (an estimate; None suits the device) and batch_texts. batch_wait: seconds
-    that a text waits for company; timeout: seconds in which a body must have come, and an answer must be there.
+    Of the service: waiting (texts that wait for the model), concurrent (requests at a time), held (bytes of memory
+    that all requests take, see `BODY_COST`), connections. Of these four a client has a share, see `shares`.
+    Of what stands before a body: bytes of the head and number of headers. Of a batch: batch_tokens (an estimate; None
+    suits the device) and batch_texts. batch_wait: seconds that a text waits for company.
+    receive: seconds in which a head must have come, and then a body; timeout: in which an answer must be there, and
+    then be taken; grace: that running requests have when the service is told to end.
     """
 
     items: int = 2048
     characters: int = 100_000
     tokens: int = 300_000
     scores: int = 100_000
-    body: int = 8 * MIB
+    body: int = 2 * MIB
+    answer: int = 32 * MIB
     waiting: int = 16_384
     concurrent: int = 1024
     held: int = 256 * MIB
+    connections: int = 1024
+    head: int = 32 * KIB
+    headers: int = 100
     batch_tokens: int | None = None
     batch_texts: int = 256
     batch_wait: float = 0.002
+    receive: float = 15.0
     timeout: float = 60.0
+    grace: float = 30.0
+
+    @property
+    def memory(self) -> int:
+        """Bytes that clients can make the service take, whatever they send, beside what its model takes at work."""
+        connection = 2 * self.head + READ_AT_ONCE + READ_AHEAD
+        return self.held + self.connections * connection + PARSING_COST * self.body
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -49,8 +77,9 @@ class Limits:
             raise SettingError(
                 f"waiting: {self.waiting} is less than the {self.items} items that one request may have."
             )
-        if self.held < self.body:
-            raise SettingError(f"held: {self.held} bytes are less than the {self.body} that one body may have.")
+        if self.held < 2 * BODY_COST * self.body:
+            message = f"{self.held} bytes are less than twice the {BODY_COST} x {self.body} that one body may take."
+            raise SettingError(f"held: {message}")
 
 
 class Refusal(Exception):
@@ -89,10 +118,17 @@ def invalid(param: str, message: str, code: str = "invalid_value") -> Refusal:
     return Refusal(422, f"{param}: {message}", code=code, param=param)
 
 
+def ending() -> Refusal:
+    """For who is not answered because the service ends."""
+    return Refusal(503, "The service is ending; ask again elsewhere, or when it is back.", code="ending")
+
+
 def check_texts(texts: Sequence[str], param: str, limits: Limits) -> None:
-    """Number and lengths; that they are strings and not empty was checked with the body's shape."""
+    """Number, lengths, and that there is something to read; that they are strings was checked with the body's shape."""
     check_items(len(texts), param, limits)
     for place, text in enumerate(texts):
+        if not text or text.isspace():
+            raise invalid(param, f"item {place} is blank; a text needs something to read.", "blank_text")
         if len(text) > limits.characters:
             message = f"item {place} has {len(text):,} characters; at most {limits.characters:,} are taken."
             raise invalid(param, message, "text_too_long")

@@ -14,6 +14,8 @@ TEXTS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 HELP = {
     "nearer_requests_total": "Requests by path and status.",
     "nearer_refused_requests_total": "Requests refused because too much was waiting.",
+    "nearer_refused_connections_total": "Connections refused because too many were open.",
+    "nearer_untaken_answers_total": "Answers cut off because the client did not take them in time.",
     "nearer_abandoned_requests_total": "Requests whose client went away before the model came to them.",
     "nearer_texts_total": "Texts encoded.",
     "nearer_tokens_total": "Tokens encoded.",
@@ -110,6 +112,15 @@ def resident_bytes(process: int | str = "self") -> int | None:
     """Memory that a process holds; not known where there is no /proc."""
     try:
         return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, IndexError, ValueError):
+        return None
+
+
+def peak_bytes(process: int | str = "self") -> int | None:
+    """The most memory that a process has held; not known where there is no /proc."""
+    try:
+        status = Path(f"/proc/{process}/status").read_text()
+        return int(status.partition("VmHWM:")[2].split()[0]) * 1024
     except (OSError, IndexError, ValueError):
         return None
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -21,8 +20,10 @@ from nearer.serve.served import ServedModel, Vectors
 if TYPE_CHECKING:
     from nearer.search import SearchIndex
 
-# Sentences encoded at a time for the geometry, after which requests get their turn
+# Sentences queued at a time for the geometry, after which it is looked whether the service ends
 SENTENCES_AT_ONCE = 32
+# As whose texts the geometry's wait: it has its turn beside the clients
+GEOMETRY = "geometry of the index"
 
 
 class Offered:
@@ -51,6 +52,16 @@ class Offered:
             message = f"{self.name!r} compares by {scoring}; figures of its vectors' cosines say nothing of that."
             raise invalid("model", message, "not_applicable")
 
+    @cached_property
+    def queries(self) -> ServedModel:
+        """The model as it encodes the index' queries."""
+        return self._as_indexed(self.need_index().model.facts.query_prompt)
+
+    @cached_property
+    def sentences(self) -> ServedModel:
+        """The model as it encoded the index' own sentences."""
+        return self._as_indexed(self.need_index().model.facts.prompt)
+
     def open(self) -> None:
         self.batcher.open()
         self.map.open()
@@ -66,6 +77,10 @@ class Offered:
     def sample(self) -> IndexSample:
         return sample_index(self.need_index())
 
+    def _as_indexed(self, prompt: str | None) -> ServedModel:
+        model = self.need_index().model
+        return ServedModel(model.encoder, self.name, normalize=True, precision=model.facts.precision, prompt=prompt)
+
     def _make_map(self, go_on: GoOn) -> SentenceMap:
         return make_map(self.sample, go_on)
 
@@ -74,16 +89,11 @@ class Offered:
 
     async def _encoded(self, texts: list[str], go_on: GoOn) -> Vectors:
         """As the index' own sentences were, by the thread that owns the model."""
-        model = self.need_index().model
-
-        def encoding(part: list[str]) -> Callable[[object], Vectors]:
-            facts = model.facts
-            return lambda _: model.encoder.encode(
-                part, normalize=True, precision=facts.precision, prompt_name=facts.prompt
-            )
-
         parts = []
         for start in range(0, len(texts), SENTENCES_AT_ONCE):
             go_on()
-            parts.append(await self.batcher.submit([], encoding(texts[start : start + SENTENCES_AT_ONCE])))
+            some = texts[start : start + SENTENCES_AT_ONCE]
+            parts.append(
+                await self.batcher.submit(some, lambda encoded: encoded.vectors, client=GEOMETRY, model=self.sentences)
+            )
         return np.concatenate(parts)

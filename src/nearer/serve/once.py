@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Generic, TypeVar
 
-from nearer.serve.limits import overloaded
+from nearer.serve.limits import ending
 
 T = TypeVar("T")
 GoOn = Callable[[], None]
@@ -54,4 +54,4 @@ class Once(Generic[T]):
 
     def _go_on(self) -> None:
         if self._ending.is_set():
-            raise overloaded("The service is ending.")
+            raise ending()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 
 from nearer.serve.token_ids import LARGEST_ID
 
@@ -18,9 +18,11 @@ def _number(value: Any) -> Any:
     return value
 
 
-Count = Annotated[int, Field(ge=0), BeforeValidator(_number)]
+Count = Annotated[int, Field(ge=0, lt=2**63), BeforeValidator(_number)]
 Positive = Annotated[int, Field(ge=1, lt=2**63), BeforeValidator(_number)]
-Texts = Annotated[list[Text], Field(min_length=1)]
+# fail_fast: of a million wrong items the first is told, and the others are not looked at
+Several = Field(min_length=1, fail_fast=True)
+Texts = Annotated[list[Text], Several]
 # Which of two shapes is meant is decided by one look, so that an error tells of that one alone. These names of shapes
 # appear in pydantic's errors, and are left out of ours.
 ONE, SEVERAL, IDS, ID_LISTS, PLAIN, OBJECT, PAIRS, LISTS = SHAPES = (
@@ -50,12 +52,12 @@ def _whole(ids: Any) -> Any:
 
 # strict: a Python function for each of thousands of ids would take long
 TokenId = Annotated[int, Field(strict=True, ge=0, le=LARGEST_ID)]
-TokenIds = Annotated[list[TokenId], Field(min_length=1), BeforeValidator(_whole)]
+TokenIds = Annotated[list[TokenId], Several, BeforeValidator(_whole)]
 TextsOrIds = Annotated[
     Annotated[Text, Tag(ONE)]
     | Annotated[Texts, Tag(SEVERAL)]
     | Annotated[TokenIds, Tag(IDS)]
-    | Annotated[Annotated[list[TokenIds], Field(min_length=1)], Tag(ID_LISTS)],
+    | Annotated[Annotated[list[TokenIds], Several], Tag(ID_LISTS)],
     Discriminator(_input_shape),
 ]
 ServedName = Annotated[str | None, Field(description="A served model's name; by default the first.")]
@@ -65,6 +67,15 @@ class Body(BaseModel):
     """A field that is not known is refused: ignored, it would change nothing and nobody would know."""
 
     model_config = ConfigDict(extra="forbid", protected_namespaces=(), allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_unknown_field(cls, given: Any) -> Any:
+        """The first alone is told: a body can have hundreds of thousands."""
+        if not isinstance(given, dict) or len(given) <= len(cls.model_fields) + 1:
+            return given
+        unknown = next(name for name in given if name not in cls.model_fields)
+        return {name: value for name, value in given.items() if name in cls.model_fields or name == unknown}
 
 
 class EmbeddingsBody(Body):
@@ -94,14 +105,14 @@ TextOrDocument = Annotated[
 
 class RerankBody(Body):
     query: Text
-    documents: Annotated[list[TextOrDocument], Field(min_length=1)]
+    documents: Annotated[list[TextOrDocument], Several]
     model: ServedName = None
     top_n: Annotated[Positive | None, Field(description="The best so many alone.")] = None
     return_documents: Annotated[bool, Field(strict=True, description="Repeat each document in the answer.")] = False
 
 
 class PairsBody(Body):
-    pairs: Annotated[list[Annotated[list[Text], Field(min_length=2, max_length=2)]], Field(min_length=1)]
+    pairs: Annotated[list[Annotated[list[Text], Field(min_length=2, max_length=2)]], Several]
     model: ServedName = None
 
 

@@ -46,7 +46,7 @@ class ServedModel:
     """An encoder, a RankEncoder, an ONNX export or static words under the name that requests call it by.
 
     normalize: vectors of length 1; None does as the model says. Scores are the model's own: a RankEncoder's are not
-    cosines.
+    cosines. precision, prompt: of an encoder's passes, and the name of its prompt, where they are not its own.
     """
 
     def __init__(
@@ -55,14 +55,17 @@ class ServedModel:
         name: str | None = None,
         *,
         normalize: bool | None = None,
+        precision: str | None = None,
+        prompt: str | None = None,
     ) -> None:
         if isinstance(model, OnnxEncoder) and model.settings.normalize and normalize is False:
             raise SettingError(f"--no-normalize: the graph of {model.name} gives vectors of length 1 only.")
         self.model = model
         self.name = name or public_name(model.name)
         self.normalize = normalize
+        self._prompt = prompt
         self._encoder = _encoder_of(model)
-        self._bulk = None if self._encoder is None else self._new_bulk(self._encoder)
+        self._bulk = None if self._encoder is None else self._new_bulk(self._encoder, precision)
 
     @property
     def dimension(self) -> int:
@@ -127,16 +130,16 @@ class ServedModel:
         """Tokens of each text, one more than is read where there are more."""
         settings = model.settings
         normalise = normalisation(settings.text_normalisation)
-        whole = [settings.prompt(None) + normalise(text) for text in texts]
+        whole = [settings.prompt(self._prompt) + normalise(text) for text in texts]
         return np.array([len(ids) for ids in tokenise(model.tokenizer, whole, self.max_length + 1)], dtype=np.int64)
 
-    def _new_bulk(self, encoder: Encoder) -> BulkEncoding:
+    def _new_bulk(self, encoder: Encoder, precision: str | None) -> BulkEncoding:
         settings = encoder.settings
         return BulkEncoding(
             encoder,
             normalize=self.unit_length,
-            precision=encoder.precision,
-            prompt=settings.prompt(None),
+            precision=precision or encoder.precision,
+            prompt=settings.prompt(self._prompt),
             batch_tokens=PASS_ON_CPU if encoder.device.type == "cpu" else None,
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import ipaddress
 import os
 import signal
@@ -10,18 +11,22 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from nearer.errors import InputError, SettingError
 from nearer.extras import require
+from nearer.serve.limits import CONNECTIONS_TOLD
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-# Seconds that running requests get when the service is told to end
-GRACE = 60
+# Seconds behind the last refusal until what is still open is cut off
+LAST_SECONDS = 2.0
+# Files that a service has open beside its connections, and more
+OTHER_FILES = 128
 
 
 def open_port(host: str, port: int) -> socket.socket:
@@ -51,38 +56,76 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def read_api_key(variable: str | None, file: Path | None) -> str | None:
-    """The key, from an environment variable or a file: on the command line everybody on the machine could see it."""
+def read_api_keys(variable: str | None, file: Path | None) -> list[str]:
+    """The key from an environment variable, or those of a file, one a line: on the command line everybody on the
+    machine could see it."""
     if variable is not None and file is not None:
         raise SettingError("--api-key-file: give either it or --api-key-env.")
     if variable is None and file is None:
-        return None
+        return []
     where = f"--api-key-env: the variable {variable}" if variable is not None else f"--api-key-file: {file}"
     if file is None:
-        key = os.environ.get(variable or "")
+        text = os.environ.get(variable or "", "")
     else:
         try:
-            key = file.read_text(encoding="utf-8")
+            text = file.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             reason = getattr(error, "strerror", None) or "it is not UTF-8"
             raise InputError(f"{where} cannot be read ({reason}).") from None
-    if not key or not (key := key.strip()):
+    keys = [line.strip() for line in text.splitlines() if line.strip()]
+    if not keys:
         raise SettingError(f"{where} holds no key.")
-    if not (key.isascii() and key.isprintable()) or " " in key:
-        raise SettingError(f"{where} holds a key that no header can carry: use letters and digits.")
-    return key
+    for key in keys:
+        if not (key.isascii() and key.isprintable()) or " " in key:
+            raise SettingError(f"{where} holds a key that no header can carry: use letters and digits.")
+    return keys
+
+
+def allow_files(count: int) -> int:
+    """Let this process have so many files open, or as many as the system allows; returns how many."""
+    try:
+        import resource
+    except ImportError:  # not POSIX: there is no such bound
+        return count
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= count:
+        return count
+    allowed = count if hard == resource.RLIM_INFINITY else min(count, hard)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+    except (OSError, ValueError):
+        return soft
+    return allowed
 
 
 def run_server(app: FastAPI, bound: socket.socket, *, tell: Callable[[str], None], access_log: bool = False) -> None:
     """Answer until SIGTERM or Ctrl-C; then finish what runs, refuse what comes, and return."""
+    service = app.state.service
+    wanted = service.limits.connections + CONNECTIONS_TOLD + OTHER_FILES
+    allowed = allow_files(wanted)
+    if allowed < wanted:
+        connections = max(1, allowed - CONNECTIONS_TOLD - OTHER_FILES)
+        tell(f"--max-connections: the system allows {allowed:,} open files, so {connections:,} connections (ulimit -n)")
+        service.connections.total = connections
+    # what was loaded stays: looked through for garbage again and again, it would hold up requests
+    gc.collect()
+    gc.freeze()
     new_server(app, bound, tell=tell, access_log=access_log).run(sockets=[bound])
-    left = app.state.service.open_requests
-    tell("ended: " + (f"{left} requests were cut off" if left else "all requests were answered"))
+    ended = service.at_the_end
+    if not ended["refused"] and not ended["cut off"]:
+        tell("ended: all requests were answered")
+        return
+    figures = ", ".join(f"{ended[outcome]} {outcome}" for outcome in ("answered", "refused", "cut off"))
+    tell(f"ended: of the requests that were running, {figures} ({service.limits.grace:g} s were over)")
 
 
 def new_server(app: FastAPI, bound: socket.socket, *, tell: Callable[[str], None], access_log: bool = False) -> Any:
     """Uvicorn's server, which says where it listens and for which an orderly end by a signal is a success."""
     uvicorn = require("uvicorn", "serve", "the service")
+    require("httptools", "serve", "the service")
+    from nearer.serve.protocol import BoundedProtocol, Bounds
+
+    service = app.state.service
     host, port = bound.getsockname()[:2]
     shown = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
@@ -91,7 +134,11 @@ def new_server(app: FastAPI, bound: socket.socket, *, tell: Callable[[str], None
 
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
-            tell(f"serving {' and '.join(app.state.service.names)} at {shown} (Ctrl-C ends)")
+            tell(f"serving {' and '.join(service.names)} at {shown} (Ctrl-C ends)")
+
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            service.begin_end()
+            await super().shutdown(sockets)
 
         @contextmanager
         def capture_signals(self) -> Iterator[None]:
@@ -120,6 +167,7 @@ def new_server(app: FastAPI, bound: socket.socket, *, tell: Callable[[str], None
             ws="none",
             proxy_headers=False,
             server_header=False,
-            timeout_graceful_shutdown=GRACE,
+            http=partial(BoundedProtocol, bounds=Bounds(service.limits, service.connections, service.metrics)),
+            timeout_graceful_shutdown=service.limits.grace + LAST_SECONDS,
         )
     )

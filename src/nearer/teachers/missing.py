@@ -9,8 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from nearer.errors import InputError
-from nearer.text.reading import Reading
+from nearer.text.reading import Reading, changed
 
 Keys = NDArray[np.uint64]  # (sentences, 2)
 KEY_BYTES = 16
@@ -42,10 +41,6 @@ class MissingSentences:
             if _key(sentence) != self.keys[place].tobytes():
                 raise changed(self.reading)
             yield sentence
-
-
-def changed(reading: Reading[str]) -> InputError:
-    return InputError(f"{reading.source}: changed while it was read; run it again.")
 
 
 def marked_sentences(reading: Iterable[str], marked: NDArray[np.bool_]) -> Iterator[tuple[int, str]]:

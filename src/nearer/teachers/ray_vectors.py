@@ -26,7 +26,8 @@ from nearer.errors import SettingError
 from nearer.extras import require
 from nearer.progress import Advance
 from nearer.ray_runtime import OBJECT_STORE, nodes, per_worker, plain, running
-from nearer.teachers.missing import MissingSentences, changed, sentence_keys
+from nearer.teachers.missing import MissingSentences, sentence_keys
+from nearer.text.reading import changed
 
 # Windows that a worker has at a time: one computed, one tokenised
 WINDOWS_AT_A_TIME = 2

@@ -2,19 +2,18 @@
 
     vectors.bin   unit vectors, float16, one row after the other
     keys.bin      a digest of each row's sentence (16 bytes)
+    pieces.bin    checksums of both, by pieces; only rows that have one are there
     model.json    what the model is, for people
-    rows/         for a corpus by its fingerprint: the row of each of its sentences
+    rows/         for a corpus by its fingerprint: the row of each of its sentences, with a checksum
 
-Rows are only ever added, vectors before their keys, so what was written before an interruption stays good. A changed
+Rows are only ever added, with their checksums last, so what was written before an interruption stays good. A changed
 sentence has another digest and a changed model another folder: neither is ever taken for what it was. One process
 writes at a time; the system ends its lock if it dies.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import uuid
 from collections.abc import Generator
 from contextlib import closing
 from pathlib import Path
@@ -29,15 +28,19 @@ from nearer.encoder import Encoder
 from nearer.encoder.encoding import WINDOW_ON_GPU, BulkEncoding, at_inference
 from nearer.encoder.fingerprint import encoder_fingerprint
 from nearer.encoder.precision import check_precision
-from nearer.errors import InputError
+from nearer.errors import DamagedError, InputError
 from nearer.progress import Advance, progress_bar
-from nearer.teachers.missing import KEY_BYTES, Keys, MissingSentences, changed, sentence_keys
+from nearer.storage.pieces import PIECES, Pieces, PieceWriter, rows_in_a_piece
+from nearer.storage.sealed import sealed_bytes, unsealed_bytes, write_sealed_json
+from nearer.storage.whole import make_folder, sync_folder, whole_file
+from nearer.teachers.missing import KEY_BYTES, Keys, MissingSentences, sentence_keys
 from nearer.text.cache import cache_folder
 from nearer.text.chunks import chunks
-from nearer.text.reading import Reading
+from nearer.text.reading import Reading, changed
 from nearer.text.shapes import SENTENCES
 
 Rows = NDArray[np.int64]
+VECTORS, KEYS = "vectors.bin", "keys.bin"
 # Sentences between two writes on a CPU: an interruption costs two such windows, and a large model does some dozens of
 # sentences a second
 WINDOW_ON_CPU = 2048
@@ -86,48 +89,60 @@ class VectorStore:
         if reading.shape != SENTENCES:
             raise InputError(f"{reading.source}: is read as {reading.shape.plural}, a teacher knows sentences alone.")
         fingerprint = reading.fingerprint()
-        known = self.folder / "rows" / f"{fingerprint}.npy"
+        known = self.folder / "rows" / f"{fingerprint}.bin"
         if (found := self._known_rows(known)) is not None:
-            return found
+            return self._checked(found)
         try:
-            known.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(known.parent)
             with FileLock(self.folder / "lock"):
                 rows = self._completed(reading, progress)
                 if reading.fingerprint() != fingerprint:
                     raise changed(reading)
-                partial = known.with_name(f".{uuid.uuid4().hex}.npy")
-                np.save(partial, rows)
-                partial.replace(known)
+                with whole_file(known) as partial:
+                    partial.write_bytes(sealed_bytes(rows.tobytes()))
         except OSError as error:
             raise InputError(f"{self.folder}: vectors cannot be kept there ({error.strerror or error}).") from error
-        return rows
+        return self._checked(rows)
 
     def vectors(self) -> NDArray[np.float16]:
-        """All vectors (rows, dimension), mapped: only what is looked at is read."""
+        """All vectors (rows, dimension), mapped: only what is looked at is read. Rows that `rows` gave are checked."""
         count = self._count()
         if not count:
             return np.zeros((0, self.dimension), dtype=np.float16)
-        path = self.folder / "vectors.bin"
+        path = self.folder / VECTORS
         # as a plain array: each slice of a memmap costs more than what it holds
         return np.asarray(np.memmap(path, dtype=np.float16, mode="r", shape=(count, self.dimension)))
 
     def _known_rows(self, path: Path) -> Rows | None:
         try:
-            rows: Rows = np.load(path)
-        except Exception:  # not there, or damaged, of which numpy complains in many ways
+            rows: Rows = np.frombuffer(unsealed_bytes(path.read_bytes()), dtype=np.int64)
+        except (OSError, ValueError):  # not there, or damaged
             return None
-        if not isinstance(rows, np.ndarray) or rows.dtype != np.int64 or rows.ndim != 1 or not len(rows):
-            return None
-        return rows if int(rows.min()) >= 0 and int(rows.max()) < self._count() else None
+        return rows if len(rows) and int(rows.min()) >= 0 and int(rows.max()) < self._count() else None
 
     def _count(self) -> int:
-        """Rows that are whole: with a vector and a key."""
-        return min(_size(self.folder / "vectors.bin") // self._row_bytes, _size(self.folder / "keys.bin") // KEY_BYTES)
+        """Rows that are whole: with a vector, a key and a checksum."""
+        found = min(_size(self.folder / VECTORS) // self._row_bytes, _size(self.folder / KEYS) // KEY_BYTES)
+        return self._pieces(found).rows if (self.folder / PIECES).exists() else found
+
+    def _pieces(self, rows: int | None = None) -> Pieces:
+        back = f"delete {self.folder}: its vectors are computed anew"
+        return Pieces(self.folder, (VECTORS, KEYS), back, rows=rows)
+
+    def _checked(self, rows: Rows) -> Rows:
+        """The same, once their vectors and keys are known to be what was written."""
+        if (self.folder / PIECES).exists():  # a store of an older version has none before it is added to
+            pieces = self._pieces()
+            keys = np.memmap(self.folder / KEYS, dtype=np.uint8, mode="r")
+            for name, content in ((VECTORS, np.asarray(self.vectors()).view(np.uint8).reshape(-1)), (KEYS, keys)):
+                pieces.check_rows(name, rows, np.asarray(content))
+        return rows
 
     def _completed(self, reading: Reading[str], progress: bool) -> Rows:
         """Rows of all sentences, with the missing ones computed."""
         self._cut_off_what_is_not_whole()
         self._forget_what_is_lost()
+        self._check_keys()
         keys = sentence_keys(reading)
         reading.report.check_kept()
         missing = _first_occurrences(keys, self._find(keys) < 0)
@@ -141,22 +156,29 @@ class VectorStore:
 
     def _cut_off_what_is_not_whole(self) -> None:
         count = self._count()
-        for name, size in (("vectors.bin", self._row_bytes), ("keys.bin", KEY_BYTES)):
+        for name, size in ((VECTORS, self._row_bytes), (KEYS, KEY_BYTES)):
             if _size(self.folder / name) > count * size:
                 os.truncate(self.folder / name, count * size)
 
     def _forget_what_is_lost(self) -> None:
         """Of rows that were lost with the end of a damaged file: they would soon be other sentences' rows."""
-        for path in (self.folder / "rows").glob("*.npy"):
+        for path in (self.folder / "rows").iterdir():
             if path.name.startswith(".") or self._known_rows(path) is None:
                 path.unlink()
+
+    def _check_keys(self) -> None:
+        """All of them: a key that is damaged would have its vector computed again, or stand for another sentence."""
+        count = self._count()
+        if count and (self.folder / PIECES).exists():
+            self._pieces(count).check_all(KEYS, np.fromfile(self.folder / KEYS, dtype=np.uint8))
 
     def _add(self, missing: MissingSentences, progress: bool) -> None:
         name, wanted = self.encoder.name, missing.wanted
         written = 0
         with (
-            open(self.folder / "vectors.bin", "ab") as vectors,
-            open(self.folder / "keys.bin", "ab") as key_file,
+            open(self.folder / VECTORS, "ab") as vectors,
+            open(self.folder / KEYS, "ab") as key_file,
+            closing(self._piece_writer()) as pieces,
             progress_bar(f"vectors of {name}", len(wanted), "sentences", shown=progress) as advance,
             at_inference(self.encoder),
             closing(self._windows(missing, advance)) as coming,
@@ -164,13 +186,31 @@ class VectorStore:
             for found in coming:
                 if not np.isfinite(found).all():
                     raise InputError(f"{name}: gives vectors that are not finite numbers; it cannot teach.")
-                vectors.write(found.astype(np.float16).data)
-                vectors.flush()
-                os.fsync(vectors.fileno())  # a key must not outlive a power cut that its vector does not
-                key_file.write(np.ascontiguousarray(wanted[written : written + len(found)]).data)
-                key_file.flush()
+                half = found.astype(np.float16)
+                keys = np.ascontiguousarray(wanted[written : written + len(found)])
+                for file, content in ((vectors, half), (key_file, keys)):
+                    file.write(content.data)
+                    file.flush()
+                    os.fsync(file.fileno())  # a checksum must not outlive a power cut that its row does not
+                pieces.append(self._in_pieces(half, keys))
                 written += len(found)
-            os.fsync(key_file.fileno())
+
+    def _piece_writer(self) -> PieceWriter:
+        """With checksums of the rows of an older version, which had none."""
+        count, had_none = self._count(), not (self.folder / PIECES).exists()
+        sync_folder(self.folder)
+        pieces = PieceWriter(self.folder, (VECTORS, KEYS), f"delete {self.folder}", rows=count)
+        if had_none and count:
+            keys: Keys = np.fromfile(self.folder / KEYS, dtype=np.uint64, count=2 * count).reshape(-1, 2)
+            half = np.memmap(self.folder / VECTORS, dtype=np.float16, mode="r", shape=(count, self.dimension))
+            pieces.append(self._in_pieces(half, keys))
+        return pieces
+
+    def _in_pieces(self, vectors: NDArray[np.float16], keys: Keys) -> list[tuple[int, list[bytes]]]:
+        step = rows_in_a_piece(self._row_bytes)
+        starts = range(0, len(vectors), step)
+        parts = [(vectors[start : start + step], keys[start : start + step]) for start in starts]
+        return [(len(some), [some.tobytes(), their_keys.tobytes()]) for some, their_keys in parts]
 
     def _windows(self, missing: MissingSentences, advance: Advance) -> Generator[NDArray[np.floating[Any]]]:
         """The same windows whoever encodes: they decide the batches, and batches the last bit of a vector."""
@@ -188,7 +228,7 @@ class VectorStore:
         rows = np.full(len(keys), -1, dtype=np.int64)
         if not count:
             return rows
-        known: Keys = np.fromfile(self.folder / "keys.bin", dtype=np.uint64, count=2 * count).reshape(-1, 2)
+        known: Keys = np.fromfile(self.folder / KEYS, dtype=np.uint64, count=2 * count).reshape(-1, 2)
         order = np.argsort(known[:, 0])
         first, second = known[order, 0], known[order, 1]
         place = np.searchsorted(first, keys[:, 0])
@@ -211,7 +251,24 @@ class VectorStore:
             "precision": self.precision,
             "dimension": self.dimension,
         }
-        (self.folder / "model.json").write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+        write_sealed_json(self.folder / "model.json", facts)
+
+
+def damage(folder: Path) -> list[str]:
+    """What is wrong with a store, one line each."""
+    try:
+        pieces = Pieces(folder, (VECTORS, KEYS), "delete the folder")
+    except FileNotFoundError:  # of an older version
+        return []
+    except DamagedError as error:
+        return [str(error)]
+    found = pieces.damage({name: np.fromfile(folder / name, dtype=np.uint8) for name in (VECTORS, KEYS)})
+    for path in (folder / "rows").glob("*.bin"):
+        try:
+            unsealed_bytes(path.read_bytes())
+        except (OSError, ValueError) as error:
+            found.append(f"{path}: is damaged ({error})")
+    return found
 
 
 def _first_occurrences(keys: Keys, among: NDArray[np.bool_]) -> NDArray[np.bool_]:

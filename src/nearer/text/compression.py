@@ -21,6 +21,7 @@ from nearer.errors import first_line
 HEAD = 10  # bytes needed to tell the compression
 PIECE = 256  # compressed bytes handed on at once: damage costs no more than these hold
 STEP = 2**16
+XZ_MEMORY = 2**30  # bytes that a member may ask for; `xz -9` asks for 65 MiB
 
 # The bytes that a member opens with. bz2 is told by its first block too: plain text can open with "BZh".
 MAGIC = {
@@ -47,7 +48,7 @@ def _decompressor(kind: str) -> Any:
     if kind == "gz":
         return zlib.decompressobj(wbits=31)
     if kind == "xz":
-        return lzma.LZMADecompressor(lzma.FORMAT_XZ)
+        return lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=XZ_MEMORY)
     if kind == "bz2":
         return bz2.BZ2Decompressor()
     return zstandard.ZstdDecompressor().decompressobj()

@@ -1,26 +1,28 @@
-"""Rows of Parquet files, plain or compressed as a whole."""
+"""Rows of Parquet files, plain or compressed as a whole, in bounded memory whatever a file says of itself."""
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any, BinaryIO
 
 from nearer.errors import InputError, first_line
 from nearer.extras import require
-from nearer.text.compression import DamagedData
 from nearer.text.faults import Fault, ReadReport
+from nearer.text.parquet_pages import DamagedFooter, UnboundedPages, column_chunks, rows_at_once
 from nearer.text.rows import Row
 from nearer.text.shapes import Shape, resolve_columns
-from nearer.text.sources import open_bytes, open_file
+from nearer.text.sources import CHUNK
+from nearer.text.unpacking import seekable
 
 BATCH = 4096
+# Decoded at a time, and made into Python's values at a time
+BATCH_BYTES = 128 * 2**20
 
 
-def parquet_rows(path: str, shape: Shape, columns: Sequence[str] | None, report: ReadReport) -> Iterator[Row]:
-    """A Parquet file's rows, numbered from 1."""
+def parquet_rows(
+    path: str, shape: Shape, columns: Sequence[str] | None, report: ReadReport, limit: int
+) -> Iterator[Row]:
+    """A Parquet file's rows, numbered from 1. Those with a value of more than `limit` bytes come as faults."""
     require("pyarrow", "parquet", f"{path}: reading Parquet")
     import pyarrow as arrow
     import pyarrow.parquet as parquet
@@ -28,9 +30,9 @@ def parquet_rows(path: str, shape: Shape, columns: Sequence[str] | None, report:
     # A damaged file can break in the reader, in the names of its columns, or in the memory it asks for.
     failures = (arrow.ArrowException, OSError, UnicodeDecodeError, MemoryError)
     report.unit = "row"
-    with _seekable(path) as plain:
+    with seekable(path) as plain:
         try:
-            file = parquet.ParquetFile(plain)
+            file = parquet.ParquetFile(plain, buffer_size=CHUNK)
             names = file.schema_arrow.names
         except failures as error:
             raise InputError(f"{path}: not a readable Parquet file ({first_line(error)}).") from None
@@ -38,47 +40,54 @@ def parquet_rows(path: str, shape: Shape, columns: Sequence[str] | None, report:
         wanted = [names[place] for place in places if place is not None]
         report.note(f"columns used: {', '.join(wanted)}")
         number = 0
-        batches = _batches(file, wanted)
+        batches = _batches(file, plain, wanted)
         while True:
             try:
                 batch = next(batches)
             except StopIteration:
                 return
-            except failures as error:
+            except UnboundedPages as error:
+                raise InputError(f"{path}: {error}.") from None
+            except (*failures, DamagedFooter) as error:
                 report.add(Fault.DAMAGED, number + 1, first_line(error))
                 return
-            picked = [None if place is None else _values(batch, names[place]) for place in places]
-            for index in range(batch.num_rows):
+            for values in _rows([None if place is None else names[place] for place in places], batch, limit):
                 number += 1
-                yield _row(number, [None if column is None else column[index] for column in picked])
+                yield _row(number, values)
 
 
-def _batches(file: Any, columns: list[str]) -> Iterator[Any]:
+def _batches(file: Any, plain: BinaryIO, columns: list[str]) -> Iterator[Any]:
+    import pyarrow.parquet as parquet
+
+    described = [file.schema.column(place) for place in range(len(file.schema))]
+    leaves = [place for place, leaf in enumerate(described) if leaf.path.split(".")[0] in columns]
+    # texts as numbers of entries in a dictionary: one that stands there a million times is there once
+    texts = [described[place].path for place in leaves if described[place].physical_type == "BYTE_ARRAY"]
+    file = parquet.ParquetFile(plain, buffer_size=CHUNK, read_dictionary=texts)
     # one row group at a time: a batch over two of them would be lost whole to damage in the second
-    for group in range(file.num_row_groups):
-        yield from file.iter_batches(BATCH, row_groups=[group], columns=columns)
+    for group, found in enumerate(column_chunks(plain)):
+        if len(found) < len(described):
+            raise DamagedFooter("a row group without all columns")
+        chunks = [(found[place], described[place].max_repetition_level > 0) for place in leaves]
+        rows = rows_at_once(plain, chunks, BATCH, BATCH_BYTES)
+        yield from file.iter_batches(rows, row_groups=[group], columns=columns)
 
 
-def _values(batch: Any, name: str) -> list[object]:
-    """A column's values; one that Python cannot hold spoils its own row and not the file."""
-    import pyarrow as arrow
+def _rows(names: Sequence[str | None], batch: Any, limit: int) -> Iterator[list[object]]:
+    """The values of each row, made of so many rows at a time as may be in memory together."""
+    from nearer.text.parquet_values import pieces, python_values, readable, value_sizes  # needs numpy
 
-    column = batch.column(batch.schema.names.index(name))  # by number: a name can stand there twice
-    try:
-        return list(column.to_pylist())
-    except (ValueError, OverflowError, arrow.ArrowException):
-        return [_value(column, index) for index in range(len(column))]
-
-
-def _value(column: Any, index: int) -> object:
-    """One value, or the error that stands for it and makes a fault of its row."""
-    import pyarrow as arrow
-
-    try:
-        return column[index].as_py()
-    # text that is not UTF-8, a date after the year 9999, an index beyond a damaged dictionary
-    except (ValueError, OverflowError, arrow.ArrowException) as error:
-        return error
+    order = batch.schema.names  # by number: a name can stand there twice
+    columns = [None if name is None else readable(batch.column(order.index(name))) for name in names]
+    sizes = [None if column is None else value_sizes(column) for column in columns]
+    for start, count in pieces([size for size in sizes if size is not None], limit, BATCH_BYTES):
+        picked = [
+            [None] * count
+            if column is None or size is None
+            else python_values(column.slice(start, count), size[start : start + count], limit)
+            for column, size in zip(columns, sizes, strict=True)
+        ]
+        yield from map(list, zip(*picked, strict=True))
 
 
 def _row(number: int, values: list[object]) -> Row:
@@ -86,6 +95,10 @@ def _row(number: int, values: list[object]) -> Row:
     error = next((value for value in decoded if isinstance(value, Exception)), None)
     if error is None:
         return Row(number, decoded)
+    from nearer.text.parquet_values import OverLong
+
+    if isinstance(error, OverLong):
+        return Row(number, (), Fault.OVER_LONG, str(error))
     if isinstance(error, UnicodeDecodeError):
         return Row(number, (), Fault.INVALID_TEXT, f"byte {error.start + 1}")
     return Row(number, (), Fault.WRONG_FIELDS, first_line(error))
@@ -98,20 +111,3 @@ def _decoded(value: object) -> object:
         return value.decode("utf-8")
     except UnicodeDecodeError as error:
         return error
-
-
-@contextmanager
-def _seekable(path: str) -> Iterator[BinaryIO]:
-    """The file itself, or a plain copy of it: Parquet cannot be read front to back."""
-    with open_bytes(path) as (stream, compression):
-        if compression is None and path != "-":
-            with open_file(path) as file:
-                yield file
-            return
-        with tempfile.TemporaryFile(suffix=".parquet") as copy:
-            try:
-                shutil.copyfileobj(stream, copy)
-            except (DamagedData, OSError) as error:
-                raise InputError(f"{path}: cannot be decompressed ({first_line(error)}).") from None
-            copy.seek(0)
-            yield copy

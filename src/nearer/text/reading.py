@@ -164,10 +164,10 @@ class Reading(Generic[Record]):
         if self.source.startswith(HUB_PREFIX):
             return hub_rows(self.source, self.shape, columns, report)
         format = self._format()
-        if format == "parquet":
-            return parquet_rows(self.source, self.shape, columns, report)
         # A character takes 4 bytes at most, and 6 as a JSON escape; other columns stand on the line too.
         limit = max(LINE_LIMIT, min(8 * self.options.max_characters, 2**31 - 1))
+        if format == "parquet":
+            return parquet_rows(self.source, self.shape, columns, report, limit)
         lines = iter_text_lines(self.source, self.options.encoding, report, limit)
         if format == "jsonl":
             return json_rows(lines, self.shape, columns)
@@ -248,3 +248,8 @@ def read_ranking_lists(
 ) -> Reading[RankingList]:
     """Lists in descending similarity to their first sentence. `options`: see `ReadOptions`."""
     return Reading(source, RANKING_LISTS, _options(columns, **options), argument=argument)
+
+
+def changed(reading: Reading[Any]) -> InputError:
+    """A text that is not what it was when it was first read: what was made of it belongs to neither."""
+    return InputError(f"{reading.source}: changed while it was read; run it again.")

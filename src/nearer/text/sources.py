@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
 
 from nearer.errors import InputError, first_line
+from nearer.storage.checksums import check_file
 from nearer.text.compression import HEAD, DamagedData, Decompressed, compression_of
 
 LINE_LIMIT = 4 * 2**20
@@ -82,6 +83,7 @@ def open_file(path: str | Path) -> io.BufferedReader:
     if str(path) == "-":
         return cast(io.BufferedReader, sys.stdin.buffer)
     try:
+        check_file(Path(path), "make it anew")  # if it is nearer's own: constructed data, held-out records
         return open(path, "rb")
     except FileNotFoundError:
         raise InputError(f"{path}: no such file.") from None

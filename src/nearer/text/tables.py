@@ -159,10 +159,10 @@ def _places(
         return [place if place < len(first) else None for place in range(len(shape.fields))], False
     if all(column.isdecimal() for column in columns):
         check_column_count(shape, columns)
-        beyond = [column for column in columns if int(column) >= len(first)]
+        beyond = [column for column in columns if len(column) > 9 or int(column) >= len(first)]
         if beyond:
             raise InputError(
-                f"{source}: column {beyond[0]} asked for, the first row has {len(first)} (counted from 0)."
+                f"{source}: column {beyond[0][:20]} asked for, the first row has {len(first)} (counted from 0)."
             )
         numbers: list[int | None] = [int(column) for column in columns]
         return numbers + [None] * (len(shape.fields) - len(numbers)), False

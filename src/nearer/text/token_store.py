@@ -5,9 +5,11 @@ A store is a folder named by a digest of the text, the way it was read, the toke
     tokens.bin    all token ids, one sentence after the other (uint16, or uint32 for large vocabularies)
     offsets.bin   where each sentence begins (int64, one more than there are sentences)
     store.json    what it is, how large the files must be, and the account of the reading
+    checksums.json  of these three; a store that is damaged is built anew
 
 It is written beside its place and moved there when complete, under a lock that the system releases if the
-process dies. So a store is either whole or not there, however many processes build it or are killed.
+process dies. So a store is either whole or not there, however many processes build it or are killed. A text that
+changes while it is read becomes no store: the digest would name what nobody has read.
 """
 
 from __future__ import annotations
@@ -15,9 +17,6 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-import os
-import shutil
-import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,12 +24,14 @@ import numpy as np
 from filelock import FileLock
 from numpy.typing import NDArray
 
-from nearer.errors import InputError, SettingError
+from nearer.errors import DamagedError, InputError, ModelError, SettingError, tell
 from nearer.progress import progress_bar
+from nearer.storage.checksums import check_folder
+from nearer.storage.whole import clear_unfinished, make_folder, whole_folder
 from nearer.text.cache import cache_folder
 from nearer.text.chunks import chunks
 from nearer.text.normalise import normalisation
-from nearer.text.reading import Reading
+from nearer.text.reading import Reading, changed
 from nearer.text.records import texts_of
 from nearer.text.shapes import RANKING_LISTS
 from nearer.text.tokenise import tokenise_counting, tokenizer_fingerprint
@@ -91,40 +92,41 @@ def open_store(
     if max_length < 3:
         raise SettingError(f"max_length: {max_length} leaves no room for a sentence (3 at least).")
     root = cache_folder("tokens") if folder is None else Path(folder)
-    place = root / _key(reading, tokenizer, max_length, text_normalisation)
+    fingerprint = reading.fingerprint()
+    place = root / _key(fingerprint, tokenizer, max_length, text_normalisation)
     if (store := _opened(place)) is not None:
         return store
     try:
-        root.mkdir(parents=True, exist_ok=True)
+        make_folder(root)
         with FileLock(root / f"{place.name}.lock"):
             if (store := _opened(place)) is not None:  # another process built it while this one waited
                 return store
-            for unfinished in root.glob(f"{place.name}.unfinished-*"):
-                shutil.rmtree(unfinished, ignore_errors=True)
-            building = root / f"{place.name}.unfinished-{uuid.uuid4().hex[:8]}"
-            building.mkdir()
-            try:
+            if place.exists():
+                tell(f"{place}: is damaged; the text is tokenised anew.")
+            clear_unfinished(root, place.name)
+            with whole_folder(place, overwrite=True) as building:
                 _build(building, reading, tokenizer, max_length, text_normalisation, progress)
-                if place.exists():
-                    shutil.rmtree(place)  # what lay there was damaged
-                building.rename(place)
-            finally:
-                shutil.rmtree(building, ignore_errors=True)
-    except OSError as error:
-        raise InputError(f"{root}: the token store cannot be written ({error.strerror or error}).") from error
+                if reading.fingerprint() != fingerprint:
+                    raise changed(reading)
+    except (OSError, ModelError) as error:
+        if isinstance(error, InputError):
+            raise
+        reason = error.strerror or error if isinstance(error, OSError) else error
+        raise InputError(f"{root}: the token store cannot be written ({reason}).") from error
     return TokenStore(place)
 
 
-def _key(reading: Reading[Any], tokenizer: PreTrainedTokenizerBase, max_length: int, text_normalisation: str) -> str:
-    described = [FORMAT, reading.fingerprint(), tokenizer_fingerprint(tokenizer), max_length, text_normalisation]
+def _key(fingerprint: str, tokenizer: PreTrainedTokenizerBase, max_length: int, text_normalisation: str) -> str:
+    described = [FORMAT, fingerprint, tokenizer_fingerprint(tokenizer), max_length, text_normalisation]
     return hashlib.blake2b(json.dumps(described).encode(), digest_size=16).hexdigest()
 
 
 def _opened(place: Path) -> TokenStore | None:
     """The store, if it is there and whole."""
     try:
+        check_folder(place, "it is built anew")
         return TokenStore(place)
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError, KeyError, DamagedError):
         return None
 
 
@@ -157,8 +159,6 @@ def _build(
             offsets.append(total + np.cumsum([len(row) for row in rows], dtype=np.int64))
             total = int(offsets[-1][-1])
             advance(len(records))
-        file.flush()
-        os.fsync(file.fileno())
     reading.report.check_kept()
     places = np.concatenate(offsets)
     places.tofile(folder / "offsets.bin")

@@ -7,6 +7,8 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from nearer.errors import ModelError, first_line
+
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
@@ -32,7 +34,11 @@ def tokenise_counting(
     backend.no_padding()
     backend.enable_truncation(max_length, direction=tokenizer.truncation_side)
     rows, cut = [], 0
-    for encoding in backend.encode_batch_fast(list(sentences)):
+    try:
+        encodings = backend.encode_batch_fast(list(sentences))
+    except Exception as error:  # tokenizers raises plain exceptions: a vocabulary without a token for the unknown
+        raise ModelError(f"the tokenizer cannot read a text ({first_line(error)}); get its files again.") from None
+    for encoding in encodings:
         rows.append(encoding.ids)
         cut += len(rows[-1]) == max_length and bool(encoding.overflowing)
     return rows, cut

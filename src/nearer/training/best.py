@@ -8,18 +8,21 @@ import torch
 from torch import Tensor
 
 from nearer.encoder import Encoder
+from nearer.training.checkpoints import best_folder
 
 
 class Best:
-    """Keeps a copy of an encoder's weights; `folder` holds the last one written."""
+    """Keeps a copy of an encoder's weights, and writes it among the checkpoints under its step."""
 
-    def __init__(self, encoder: Encoder, folder: Path) -> None:
+    def __init__(self, encoder: Encoder, checkpoints: Path) -> None:
         self.encoder = encoder
-        self.folder = folder
+        self.checkpoints = checkpoints
+        self._step = 0
         self._weights: list[Tensor] | None = None
 
     @torch.no_grad()
-    def keep(self) -> None:
+    def keep(self, step: int) -> None:
+        self._step = step
         weights = [weight.detach() for weight in self.encoder.parameters()]
         if self._weights is None:
             self._weights = [torch.empty_like(weight) for weight in weights]
@@ -32,7 +35,7 @@ class Best:
         current = [weight.detach().clone() for weight in self.encoder.parameters()]
         self._put(self._weights)
         try:
-            self.encoder.save(self.folder, overwrite=True)
+            self.encoder.save(best_folder(self.checkpoints, self._step), overwrite=True)
         finally:
             self._put(current)
         self._weights = None

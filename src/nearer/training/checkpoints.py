@@ -1,10 +1,15 @@
-"""Checkpoints of a run: everything needed to go on exactly, written whole or not at all, without pickle."""
+"""Checkpoints of a run: everything needed to go on exactly, written whole or not at all, without pickle.
+
+    checkpoints/step-00000250/   weights, moments, state.json and checksums of these; the last two are kept
+    checkpoints/best-00000200/   the best weights so far, as a model, of each of them
+
+A run goes on from the newest that is whole. Its predecessor is there for a disk that has lost or changed the newest.
+"""
 
 from __future__ import annotations
 
 import json
 import shutil
-import uuid
 from pathlib import Path
 from typing import Any
 
@@ -13,47 +18,85 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from nearer.errors import TrainingError
+from nearer.errors import DamagedError, ModelError, TrainingError
+from nearer.storage.checksums import check_folder
+from nearer.storage.whole import whole_folder
+from nearer.typed_files import read_json
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
 def save_checkpoint(folder: Path, step: int, model: nn.Module, optimiser: Optimizer, state: dict[str, Any]) -> Path:
-    """Write `folder/step-N` and remove the older ones."""
+    """Write `folder/step-N`, and remove what neither it nor the one before it needs."""
     place = folder / f"step-{step:08d}"
-    building = folder / f".building-{uuid.uuid4().hex[:8]}"
-    try:
-        building.mkdir(parents=True)
+    with whole_folder(place, overwrite=True) as building:
         weights = model.state_dict()
         tied = _tied(weights)
         own = {name: tensor for name, tensor in weights.items() if name not in tied}
         save_file(_plain(own), building / "weights.safetensors")
         save_file(_plain(_moments(model, optimiser)), building / "optimiser.safetensors")
         (building / "state.json").write_text(json.dumps({**state, "step": step}, indent=2), encoding="utf-8")
-        if place.exists():
-            shutil.rmtree(place)
-        building.rename(place)
-        for old in _all(folder):
-            if old != place:
-                shutil.rmtree(old, ignore_errors=True)
-    except OSError as error:
-        shutil.rmtree(building, ignore_errors=True)
-        last = latest_checkpoint(folder)
-        kept = f"the last good one is {last}" if last else "there is none yet"
-        raise TrainingError(f"{place}: the checkpoint cannot be written ({error.strerror or error}); {kept}.") from None
+    before = max((path for path in _all(folder) if path.name < place.name), default=None)
+    steps = {_best_step(path) for path in (place, before) if path is not None}
+    needed = {best_folder(folder, best) for best in steps if best is not None}
+    for path in (*_all(folder), *folder.glob("best-*")):
+        if path not in (place, before) and path not in needed:
+            shutil.rmtree(path, ignore_errors=True)
     return place
+
+
+def cannot_be_saved(folder: Path, error: ModelError) -> TrainingError:
+    last = latest_checkpoint(folder)
+    kept = f"the last good one is {last}" if last else "there is none yet"
+    return TrainingError(
+        f"the checkpoint cannot be written: {str(error).rstrip('.')}; {kept}. Make room, then go on with: nearer train "
+        f"--resume {folder.parent}"
+    )
 
 
 def latest_checkpoint(folder: Path) -> Path | None:
     return max(_all(folder), default=None, key=lambda path: path.name)
 
 
+def whole_checkpoint(folder: Path, *, finished: bool = False) -> tuple[Path | None, list[str]]:
+    """The newest that is as it was written, with a remark on each newer one that is not.
+
+    finished: the run has its model, and the best weights are in no other place any more.
+    """
+    remarks: list[str] = []
+    found = sorted(_all(folder), reverse=True)
+    for path in found:
+        try:
+            check_folder(path, "an older one is taken")
+            json.loads((path / "state.json").read_bytes())
+            step = None if finished else _best_step(path)
+            if step is not None and not best_folder(folder, step).is_dir():
+                raise DamagedError(f"{best_folder(folder, step)}: is missing")
+            if step is not None:
+                check_folder(best_folder(folder, step), "an older one is taken")
+            return path, remarks
+        except (DamagedError, OSError, ValueError) as error:
+            remarks.append(f"{path.name} cannot be used: {error}")
+    if found:
+        raise TrainingError(
+            f"{folder}: no checkpoint is whole ({remarks[0]}). Start the run anew, with another folder."
+        )
+    return None, []
+
+
+def best_folder(folder: Path, step: int) -> Path:
+    """Where the best weights of a run lie, as a model, if they are those of this step."""
+    return folder / f"best-{step:08d}"
+
+
 def load_checkpoint(place: Path, model: nn.Module, optimiser: Optimizer) -> dict[str, Any]:
     """Put a checkpoint's weights and moments in place; returns its state."""
     try:
-        state: dict[str, Any] = json.loads((place / "state.json").read_text(encoding="utf-8"))
+        state = read_json(place / "state.json", dict[str, Any], error=TrainingError)
         weights = load_file(place / "weights.safetensors")
         moments = load_file(place / "optimiser.safetensors")
+    except TrainingError:
+        raise
     except Exception as error:
         raise TrainingError(f"{place}: the checkpoint cannot be read ({error}).") from None
     # a weight with several names is there under its first; the model says which are tied, and stays so
@@ -70,14 +113,16 @@ def load_checkpoint(place: Path, model: nn.Module, optimiser: Optimizer) -> dict
     return state
 
 
-def clear_unfinished(run: Path) -> None:
-    """Remove what a killed process left half-written: checkpoints, the best model, the finished one."""
-    for path in (*run.glob("checkpoints/.building-*"), *run.glob("checkpoints/.best-*"), *run.glob(".model-*")):
-        shutil.rmtree(path, ignore_errors=True)
-
-
 def _all(folder: Path) -> list[Path]:
     return [path for path in folder.glob("step-*") if path.is_dir()]
+
+
+def _best_step(checkpoint: Path) -> int | None:
+    try:
+        step = json.loads((checkpoint / "state.json").read_bytes()).get("best_step")
+    except (OSError, ValueError, AttributeError):
+        return None
+    return step if isinstance(step, int) else None
 
 
 def _trained(model: nn.Module) -> list[tuple[str, nn.Parameter]]:

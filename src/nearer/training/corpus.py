@@ -11,6 +11,7 @@ from typing import Any
 
 from nearer.encoder import Encoder
 from nearer.errors import SettingError, TrainingError, tell
+from nearer.storage.whole import write_whole
 from nearer.text.in_memory import Source, is_path
 from nearer.text.lengths import length_for
 from nearer.text.ranking_lists import EqualLists
@@ -19,7 +20,6 @@ from nearer.text.records import RankingList, texts_of
 from nearer.text.shapes import SHAPES
 from nearer.text.token_store import TokenStore
 from nearer.training.recipes import Recipe
-from nearer.whole_file import write_whole
 
 FILE = "corpus.jsonl"
 
@@ -59,7 +59,6 @@ def corpus_file(corpus: Source, recipe: Recipe, options: ReadOptions, folder: Pa
     )
     lines = (json.dumps(_written(record), ensure_ascii=False) + "\n" for record in reading)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
         write_whole(folder / FILE, lines)
     except OSError as error:
         raise TrainingError(f"{folder}: cannot be written ({error.strerror or error}).") from None

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import sys
+import os
 import time
 from pathlib import Path
 from typing import Any
 
 from nearer.extras import require
-from nearer.whole_file import write_whole
+from nearer.storage.sealed import sealed_line, unsealed_line
+from nearer.storage.whole import sync_folder, write_whole
+from nearer.terminal import console, say
 
 
 class RunLog:
@@ -23,6 +24,7 @@ class RunLog:
         self.dev = ""
         self._forget_after(start)
         self.file = open(self.path, "a", encoding="utf-8")  # noqa: SIM115 closed in close()
+        sync_folder(folder)
         self.board: Any = None
         if tensorboard:
             require("tensorboard", "tensorboard", "tensorboard: true")
@@ -38,19 +40,23 @@ class RunLog:
         kept = []
         for line in self.path.read_text(encoding="utf-8").splitlines():
             try:
-                if step and json.loads(line)["step"] <= step:  # without a checkpoint, step 0 is taken again too
+                if step and unsealed_line(line)["step"] <= step:  # without a checkpoint, step 0 is taken again too
                     kept.append(line)
-            except (ValueError, KeyError):
-                continue  # half a line, from a kill in mid-writing
+            except (ValueError, KeyError, TypeError):
+                continue  # half a line, from a kill in mid-writing, or a damaged one
         write_whole(self.path, (f"{line}\n" for line in kept))
 
     def write(self, step: int, values: dict[str, float]) -> None:
         line = {"step": step, **{name: float(f"{value:.6g}") for name, value in values.items()}}
-        self.file.write(json.dumps(line) + "\n")
+        self.file.write(sealed_line(line))
         self.file.flush()
         if self.board is not None:
             for name, value in values.items():
                 self.board.add_scalar(name, value, step)
+
+    def sync(self) -> None:
+        """What was written lasts: a checkpoint must not outlive the metrics before it."""
+        os.fsync(self.file.fileno())
 
     def show(self, step: int, loss: float | None, sentences: int) -> None:
         if self.bar is not None:
@@ -61,7 +67,7 @@ class RunLog:
         if self.bar is not None:
             self.bar.say(message)
         else:
-            print(message, file=sys.stderr)
+            say(message)
 
     def close(self) -> None:
         self.file.close()
@@ -73,7 +79,6 @@ class RunLog:
 
 class _Bar:
     def __init__(self, steps: int, start: int) -> None:
-        from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
         self.progress = Progress(
@@ -82,7 +87,7 @@ class _Bar:
             MofNCompleteColumn(),
             TextColumn("{task.fields[loss]}  {task.fields[dev]}  {task.fields[rate]}"),
             TimeRemainingColumn(compact=True, elapsed_when_finished=True),
-            console=Console(stderr=True),
+            console=console(stderr=True),
             refresh_per_second=4,
         )
         self.task = self.progress.add_task("", total=steps, completed=start, loss="", dev="", rate="")

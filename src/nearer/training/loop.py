@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from nearer.distributed import agree, rank, wait_for_all
-from nearer.errors import TrainingError
+from nearer.errors import ModelError, TrainingError
+from nearer.storage.whole import clear_unfinished
 from nearer.training.best import Best
-from nearer.training.checkpoints import clear_unfinished, latest_checkpoint, save_checkpoint
+from nearer.training.checkpoints import cannot_be_saved, latest_checkpoint, save_checkpoint, whole_checkpoint
 from nearer.training.interrupt import listening
 from nearer.training.log import RunLog
 from nearer.training.metrics import Means, Metrics
@@ -20,6 +21,7 @@ from nearer.training.optimiser import learning_rate
 from nearer.training.selection import Selection
 from nearer.training.trainer import Trainer
 from nearer.training.watch import Watch
+from nearer.typed_files import as_typed
 
 LOG_EVERY = 10
 # At most this share of the time goes into writing checkpoints, unless their steps are named
@@ -45,22 +47,31 @@ class Interrupted(KeyboardInterrupt):
 
 
 def fit(trainer: Trainer, folder: Path, selection: Selection | None, *, progress: bool, remarks: list[str]) -> State:
-    """Train from the folder's last checkpoint, or from the start. The best weights lie in `checkpoints/best`."""
+    """Train from the folder's last whole checkpoint, or from the start. The best weights lie in `best_folder`."""
     settings, steps, on_cpu = trainer.settings, trainer.steps, trainer.device.type == "cpu"
     checkpoints = folder / "checkpoints"
     state = State()
-    if (found := latest_checkpoint(checkpoints)) is not None:
-        state = State(**trainer.restore(found))
+    found, damaged = whole_checkpoint(checkpoints, finished=(folder / "model").is_dir())
+    if found is not None:
+        state = as_typed(State, trainer.restore(found), str(found), error=TrainingError)
+        remarks = [*remarks, *damaged, f"going on from {found.name}"]
+    wait_for_all()  # all have chosen the same one before anything is removed
     first = rank() == 0
     if first:
         clear_unfinished(folder)
+        clear_unfinished(checkpoints)
     resumed = state.step
-    watch = Watch(**state.watch)
-    best = Best(trainer.encoder, checkpoints / "best")
+    watch = as_typed(Watch, state.watch, str(found), error=TrainingError)
+    best = Best(trainer.encoder, checkpoints)
     shown = progress and first
-    log = (
-        RunLog(folder, steps=steps, start=state.step, shown=shown, tensorboard=settings.tensorboard) if first else None
-    )
+    try:
+        log = (
+            RunLog(folder, steps=steps, start=state.step, shown=shown, tensorboard=settings.tensorboard)
+            if first
+            else None
+        )
+    except OSError as error:
+        raise TrainingError(f"{folder}: cannot be written ({error.strerror or error}).") from error
     say: Callable[[str], None] = log.say if log else lambda message: None
     warnings = watch.text(trainer.feed.store.facts["report"]) if state.step == 0 else []
     for remark in [*remarks, *[f"warning: {warning}" for warning in warnings]]:
@@ -88,7 +99,7 @@ def fit(trainer: Trainer, folder: Path, selection: Selection | None, *, progress
         log.write(state.step, {"dev": dev.score, "uniformity": dev.uniformity, **alignment, **dev.tasks, **dev.watched})
         if state.best_score is None or dev.score > state.best_score:
             state.best_score, state.best_step = dev.score, state.step
-            best.keep()
+            best.keep(state.step)
         log.dev = f"dev {dev.score:.2f} (best {state.best_score:.2f})"
         for warning in watch.evaluation(last_loss, dev):
             log.say(f"warning: {warning}")
@@ -96,10 +107,14 @@ def fit(trainer: Trainer, folder: Path, selection: Selection | None, *, progress
     def save() -> None:
         nonlocal saved, saving_took
         before = time.perf_counter()
-        if first:
-            best.write()
+        if log:
+            log.sync()
             state.watch = asdict(watch)
-            save_checkpoint(checkpoints, state.step, trainer.model, trainer.optimiser, asdict(state))
+            try:
+                best.write()
+                save_checkpoint(checkpoints, state.step, trainer.model, trainer.optimiser, asdict(state))
+            except ModelError as error:
+                raise cannot_be_saved(checkpoints, error) from error
         wait_for_all()
         saved = time.perf_counter()
         saving_took = saved - before

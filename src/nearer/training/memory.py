@@ -81,7 +81,8 @@ def estimate_memory(trainer: Trainer) -> Estimate:
 
 def batch_tokens(batch: Prepared, passes: Sequence[Pass]) -> int:
     """Tokens, padding included, in these passes of a batch."""
-    return sum(batch.tensors[f"{each.name}/ids"].numel() for each in passes)
+    of_passes = tuple(f"{each.name}/ids" for each in passes)  # and ids1, where rows stand in several rectangles
+    return sum(tensor.numel() for name, tensor in batch.tensors.items() if name.startswith(of_passes))
 
 
 def free_memory(device: torch.device) -> int | None:

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import BaseModel, ValidationError
 
-from nearer.errors import SettingError
+from nearer.errors import SettingError, shown
 from nearer.methods import METHODS
 from nearer.training.settings import TrainingSettings
+from nearer.typed_files import Unreadable, parse_yaml, parsed_file
 
 FOLDER = Path(__file__).parent.parent / "recipes"
 
@@ -59,12 +59,7 @@ def find_recipe(source: str | Path) -> Path:
 def load_recipe(source: str | Path, overrides: Mapping[str, Any] | None = None) -> Recipe:
     """A recipe by name or from a YAML file; `overrides` replace its settings."""
     path = find_recipe(source)
-    try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise SettingError(f"{path}: no such recipe.") from None
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise SettingError(f"{path}: not readable as YAML ({' '.join(str(error).split())}).") from None
+    values = parsed_file(path, error=SettingError, mend="name a recipe of `nearer recipes`, or mend the file")
     if not isinstance(values, dict):
         raise SettingError(f"{path}: a recipe is a list of `setting: value` lines.")
     replaced = dict(overrides or {})
@@ -86,9 +81,9 @@ def _with_permission(values: dict[str, Any]) -> dict[str, Any]:
 
 def check_recipe(values: Mapping[str, Any], name: str) -> Recipe:
     method = values.get("method")
-    if method not in METHODS:
-        raise SettingError(f"{name}: method: {method!r} is not one of {', '.join(METHODS)}.")
-    _, settings = METHODS[str(method)]
+    if not isinstance(method, str) or method not in METHODS:
+        raise SettingError(f"{name}: method: {shown(method)} is not one of {', '.join(METHODS)}.")
+    _, settings = METHODS[method]
     ours, theirs = set(TrainingSettings.model_fields), set(settings.model_fields)
     mistakes = [_unknown(key, ours | theirs) for key in values if key not in ours | theirs]
     training = _checked(TrainingSettings, {key: values[key] for key in values if key in ours}, mistakes)
@@ -107,9 +102,9 @@ def parse_overrides(pairs: Sequence[str]) -> dict[str, Any]:
         if not equals or not key.strip():
             raise SettingError(f"--set: {pair!r} is not of the form key=value.")
         try:
-            parsed[key.strip()] = yaml.safe_load(value)
-        except yaml.YAMLError:
-            raise SettingError(f"--set: the value of {key!r} is not readable ({value!r}).") from None
+            parsed[key.strip()] = parse_yaml(value)
+        except Unreadable as error:
+            raise SettingError(f"--set: the value of {key!r} cannot be read ({error}).") from None
     return parsed
 
 
@@ -123,7 +118,7 @@ def _checked(model: type[BaseModel], values: dict[str, Any], mistakes: list[str]
                 mistakes.append(message)
                 continue
             place = ".".join(str(part) for part in error["loc"])
-            found = "" if error["type"] == "missing" else f" ({error['input']!r} given)"
+            found = "" if error["type"] == "missing" else f" ({shown(error['input'])} given)"
             mistakes.append(f"{place}: {message}{found}")
         return None
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import platform
 import shutil
-import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 import yaml
+from pydantic import ConfigDict, Field
 
 from nearer import distributed
 from nearer.encoder import Encoder
@@ -21,9 +22,14 @@ from nearer.encoder.precision import has_bfloat16_products
 from nearer.errors import InputError, ModelError, PoolingError, SettingError, TrainingError
 from nearer.evaluation import Results, evaluate, load_tasks
 from nearer.methods import METHODS, Method
+from nearer.storage.locks import written_by_us_alone
+from nearer.storage.sealed import read_sealed, sealed_yaml
+from nearer.storage.whole import make_folder, write_whole
 from nearer.teachers import RankEncoder, load_model
+from nearer.terminal import say
 from nearer.text.in_memory import Source
 from nearer.text.token_store import TokenStore, open_store
+from nearer.training.checkpoints import best_folder, latest_checkpoint
 from nearer.training.corpus import corpus_file, corpus_reading, cut_texts, read_options, training_length
 from nearer.training.dev_tasks import can_test, dev_tasks
 from nearer.training.loop import State, fit
@@ -33,10 +39,24 @@ from nearer.training.recipes import Recipe, check_recipe, load_recipe
 from nearer.training.settings import TrainingSettings
 from nearer.training.trainer import Trainer
 from nearer.training.views import load_with_views
+from nearer.typed_files import FileFacts
 from nearer.versions import library_versions
-from nearer.whole_file import write_whole
 
-CONFIG = "config.yaml"
+CONFIG, LOCK = "config.yaml", ".lock"
+
+
+class RunFacts(FileFacts):
+    """What a run needs of its config to go on."""
+
+    model_config = ConfigDict(extra="allow")
+
+    recipe: str
+    settings: dict[str, Any]
+    corpus: str
+    columns: list[str] | None = None
+    reading: dict[str, Any] = Field(default_factory=dict)
+    data: str | None = None
+    libraries: dict[str, str] = Field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -86,35 +106,60 @@ def train(
     loaded = load_recipe(recipe, overrides)
     options = read_options(loaded, columns, reading)
     folder = Path(out) if out is not None else Path("runs") / f"{loaded.name}-seed{loaded.training.seed}"
-    if (folder / CONFIG).exists() or (folder.exists() and not folder.is_dir()):
-        raise SettingError(f"{folder}: a run is there already; go on with --resume {folder}, or name another --out.")
-    file, named = corpus_file(corpus, loaded, options, folder)
-    facts = {
-        "recipe": loaded.name,
-        "settings": loaded.to_dict(),
-        "corpus": file,
-        "columns": named,
-        "reading": dict(reading or {}),
-        "data": None if data is None else str(data),
-        "libraries": library_versions(),
-    }
-    return _run(folder, loaded, facts, progress)
+    with _alone(folder):
+        if (folder / CONFIG).exists():
+            raise SettingError(
+                f"{folder}: a run is there already; go on with it (nearer train --resume {folder}), or name another "
+                "folder.",
+                argument="out",
+            )
+        file, named = corpus_file(corpus, loaded, options, folder)
+        facts = {
+            "recipe": loaded.name,
+            "settings": loaded.to_dict(),
+            "corpus": file,
+            "columns": named,
+            "reading": dict(reading or {}),
+            "data": None if data is None else str(data),
+            "libraries": library_versions(),
+        }
+        return _run(folder, loaded, facts, progress)
 
 
 def resume(folder: str | Path, *, progress: bool = False) -> TrainedModel:
     """Go on with a run that was interrupted, as if it had never stopped."""
     path = Path(folder) / CONFIG
+    if not path.exists():
+        raise SettingError(f"{folder}: is not the folder of a run (no {CONFIG}).")
+    mend = "start the run anew, with another folder"
+    facts = read_sealed(path, RunFacts, error=SettingError, mend=mend).model_dump()
+    settings = facts["settings"]
+    if settings.get("teachers") and "teacher_max_length" not in settings:
+        settings["teacher_max_length"] = "whole"  # what teachers read before it could be set
+    recipe = check_recipe(settings, facts["recipe"])
+    with _alone(Path(folder)):
+        return _run(Path(folder), recipe, facts, progress)
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Nobody else trains into this folder: of several processes of one run, the first holds the lock for all."""
+    if folder.exists() and not folder.is_dir():
+        raise SettingError(f"{folder}: is a file; name another --out.")
+    if int(os.environ.get("RANK", "0")):
+        yield
+        return
     try:
-        facts = yaml.safe_load(path.read_text(encoding="utf-8"))
-        settings = facts["settings"]
-        if settings.get("teachers") and "teacher_max_length" not in settings:
-            settings["teacher_max_length"] = "whole"  # what teachers read before it could be set
-        recipe = check_recipe(settings, facts["recipe"])
-    except FileNotFoundError:
-        raise SettingError(f"{folder}: is not the folder of a run (no {CONFIG}).") from None
-    except (OSError, yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
-        raise SettingError(f"{path}: cannot be used ({error}).") from None
-    return _run(Path(folder), recipe, facts, progress)
+        make_folder(folder)
+    except OSError as error:
+        raise TrainingError(f"{folder}: cannot be written ({error.strerror}).") from None
+    try:
+        with written_by_us_alone(folder / LOCK, folder):
+            yield
+    finally:
+        if folder.is_dir() and {path.name for path in folder.iterdir()} == {LOCK}:  # nothing came of it
+            (folder / LOCK).unlink()
+            folder.rmdir()
 
 
 def _run(folder: Path, recipe: Recipe, facts: dict[str, Any], progress: bool) -> TrainedModel:
@@ -130,7 +175,7 @@ def _run(folder: Path, recipe: Recipe, facts: dict[str, Any], progress: bool) ->
         result = _carry_out(folder, recipe, facts, device, [*remarks, *not_pinned], progress)
         failed = onednn_failed(numerics)
     for remark in failed:
-        print(remark, file=sys.stderr)
+        say(remark)
     return result
 
 
@@ -152,7 +197,9 @@ def _carry_out(
     dev = dev_tasks(settings, facts["data"], corpus_reading(recipe, facts), folder)
     remarks = [*remarks, *dev.remarks]
     if settings.test_on and not can_test(settings.test_on, facts["data"]):
-        remarks.append(f"no test scores at the end: {', '.join(settings.test_on)} needs --data DIR")
+        remarks.append(
+            f"no test scores at the end: {', '.join(settings.test_on)} needs the folder of the published sets (data)"
+        )
     torch.manual_seed(settings.seed)
     method_class, _ = METHODS[settings.method]
     method: Method = method_class(recipe.method)
@@ -178,11 +225,11 @@ def _carry_out(
     for name, digest in facts.get("learns_from", {}).items():
         if method.identity().get(name) != digest:
             raise InputError(f"{name}: is not the one that {folder} was started with; nothing was done.")
-    if distributed.rank() == 0:
-        _write_config(folder, {**facts, "tokens": store.folder.name, "learns_from": method.identity()})
-        dev.write(folder)
     trainer = Trainer(encoder, method, store, settings)
     remarks += check_memory(trainer)
+    if distributed.rank() == 0:  # from here on there is a run: nothing is wrong with what was asked for
+        _write_config(folder, {**facts, "tokens": store.folder.name, "learns_from": method.identity()})
+        dev.write(folder)
     state = fit(trainer, folder, dev.selection, progress=progress, remarks=remarks)
     result = None
     if distributed.rank() == 0:
@@ -256,8 +303,7 @@ def _data_facts(store: TokenStore) -> dict[str, Any]:
 
 def _write_config(folder: Path, facts: dict[str, Any]) -> None:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        write_whole(folder / CONFIG, yaml.safe_dump(facts, sort_keys=False, allow_unicode=True))
+        write_whole(folder / CONFIG, sealed_yaml(yaml.safe_dump(facts, sort_keys=False, allow_unicode=True)))
     except OSError as error:
         raise TrainingError(f"{folder}: cannot be written ({error.strerror}).") from None
 
@@ -274,13 +320,17 @@ def _finish(
 ) -> TrainedModel:
     """The best weights as `model/`, scored on the test tasks that can be had."""
     place = folder / "model"
-    best = folder / "checkpoints" / "best"
+    checkpoints = folder / "checkpoints"
     if not place.exists():
         if state.best_step is not None:
-            encoder = Encoder.load(best, device=encoder.device)
+            encoder = Encoder.load(best_folder(checkpoints, state.best_step), device=encoder.device)
         encoder.provenance = {**provenance, "best_step": state.best_step, "dev_score": state.best_score}
         method.finished(encoder, progress=progress).save(place)
-    shutil.rmtree(best, ignore_errors=True)
+    # the last checkpoint stays, so that the run can be looked at and trained further
+    last = latest_checkpoint(checkpoints)
+    for path in (*checkpoints.glob("best-*"), *checkpoints.glob("step-*")):
+        if path != last:
+            shutil.rmtree(path, ignore_errors=True)
     scores = None
     if test_on and can_test(test_on, data):
         scores = evaluate(load_model(place, device=encoder.device), load_tasks(test_on, data), progress=progress)

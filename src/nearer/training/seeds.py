@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from nearer.storage.sealed import write_sealed_json
 from nearer.training.run import CONFIG, TrainedModel, resume, train
 
 
@@ -23,7 +23,7 @@ def train_seeds(seeds: Sequence[int], out: str | Path, **arguments: Any) -> tupl
             runs.append(train(**{**arguments, "settings": settings, "out": folder}))
     figures = [_figures(run) for run in runs]
     summary = {name: spread([each[name] for each in figures]) for name in figures[0]}
-    (Path(out) / "summary.json").write_text(json.dumps({"seeds": list(seeds), "figures": figures}, indent=2))
+    write_sealed_json(Path(out) / "summary.json", {"seeds": list(seeds), "figures": figures})
     return runs, summary
 
 

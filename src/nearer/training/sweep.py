@@ -23,8 +23,9 @@ from nearer.encoder import Encoder
 from nearer.errors import MissingExtraError, NearerError, SettingError, TrainingError, first_line
 from nearer.evaluation import load_tasks
 from nearer.evaluation.held_out_task import NAME as HELD_OUT
-from nearer.text.reading import Reading, ReadOptions
+from nearer.text.reading import Reading
 from nearer.text.shapes import SHAPES
+from nearer.training.corpus import read_options
 from nearer.training.dev_tasks import can_test
 from nearer.training.heat_map import draw
 from nearer.training.loop import Interrupted
@@ -51,6 +52,7 @@ def sweep(
     data: str | Path | None = None,
     columns: Sequence[str] | None = None,
     settings: Mapping[str, Any] | None = None,
+    reading: Mapping[str, Any] | None = None,
     keep_models: bool = False,
     say: Callable[[str], None] = lambda message: None,
     progress: bool = False,
@@ -67,7 +69,7 @@ def sweep(
     if teachers:
         fixed["teachers"] = [str(teacher) for teacher in teachers]
     understood, planned = plan_runs(recipe, grid, seeds, fixed)
-    texts = _check_sources(planned, corpus, columns, data)
+    texts = _check_sources(planned, corpus, columns, reading, data)
     name = planned[0].recipe.name
     folder = Path(out) if out is not None else Path("runs") / f"{name}-sweep"
     facts: dict[str, Any] = {
@@ -85,7 +87,8 @@ def sweep(
     try:
         with lock:
             facts = open_folder(folder, facts)
-            arguments = {"recipe": recipe, "corpus": corpus, "data": data, "columns": columns, "progress": progress}
+            arguments: dict[str, Any] = {"recipe": recipe, "corpus": corpus, "data": data, "columns": columns}
+            arguments |= {"reading": reading, "progress": progress}
             runs = _all_runs(folder, planned, arguments, facts, say)
             return _concluded(_result(folder, facts, runs), keep_models=facts["keep_models"])
     except Timeout:
@@ -93,15 +96,20 @@ def sweep(
 
 
 def _check_sources(
-    planned: Sequence[PlannedRun], corpus: str | Path, columns: Sequence[str] | None, data: str | Path | None
+    planned: Sequence[PlannedRun],
+    corpus: str | Path,
+    columns: Sequence[str] | None,
+    reading_options: Mapping[str, Any] | None,
+    data: str | Path | None,
 ) -> dict[str, str]:
     """Everything the runs will read is there; returns a digest of the text for each way it is read."""
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise SettingError("a sweep trains in one process; under torchrun, use `nearer train` for each point.")
     every = [run.recipe.training for run in planned]
     texts = {}
-    for kind, duplicates in dict.fromkeys((each.data, each.duplicates) for each in every):
-        options = ReadOptions(columns=None if columns is None else tuple(columns), duplicates=duplicates)
+    recipes = {(run.recipe.training.data, run.recipe.training.duplicates): run.recipe for run in planned}
+    for (kind, duplicates), recipe in recipes.items():
+        options = read_options(recipe, columns, reading_options)
         reading: Reading[Any] = Reading(corpus, SHAPES[kind], options)
         next(iter(reading), None)
         reading.report.check_kept()

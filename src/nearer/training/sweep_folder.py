@@ -2,19 +2,50 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, Self
 
-from nearer.errors import SettingError, first_line
+from pydantic import Field, model_validator
+
+from nearer.errors import SettingError
+from nearer.storage.sealed import read_sealed, sealed_json
 from nearer.training.sweep_grid import PlannedRun, folder_name, plain, shown
 from nearer.training.sweep_results import SweepPoint, SweepRun, best_point, write_account
+from nearer.typed_files import FileFacts
 
 SWEEP = "sweep.json"
 RECORD = "sweep-run.json"
 FIGURES = ("state", "dev", "best_step", "tests", "average", "seconds", "reason")
+
+
+class Account(FileFacts):
+    settings: dict[str, Any]
+
+
+class SweepAccount(Account):
+    recipe: str
+    corpus: str
+    data: str | None = None
+    texts: dict[str, str]
+    keep_models: bool = False
+
+
+class RunAccount(Account):
+    state: Literal["waiting", "started", "finished", "failed"]
+    dev: float | None = None
+    best_step: int | None = None
+    tests: dict[str, float | None] = Field(default_factory=dict)
+    average: float | None = None
+    seconds: float = 0.0
+    reason: str = ""
+
+    @model_validator(mode="after")
+    def _finished_with_a_score(self) -> Self:
+        if self.state == "finished" and self.dev is None:
+            raise ValueError("a finished run has a dev score")
+        return self
 
 
 def check_folder(folder: Path) -> None:
@@ -31,7 +62,7 @@ def open_folder(folder: Path, facts: dict[str, Any]) -> dict[str, Any]:
     """The sweep's own account of itself, begun or gone on with; that of another sweep is refused."""
     path = folder / SWEEP
     if path.exists() and any(folder.glob(f"*/*/{RECORD}")):  # without a run there is nothing to contradict
-        old = _read_json(path)
+        old = _read(path, SweepAccount)
         differences = [(key, old.get(key), facts[key]) for key in ("recipe", "data") if old.get(key) != facts[key]]
         differences += [("corpus", old["corpus"], facts["corpus"])] * (not _agree(old["texts"], facts["texts"]))
         differences += [(key, old["settings"][key], facts["settings"][key]) for key in _unlike(old, facts)]
@@ -43,7 +74,7 @@ def open_folder(folder: Path, facts: dict[str, Any]) -> dict[str, Any]:
         settings = {**facts["settings"], **old["settings"]}
         keep = old["keep_models"] or facts["keep_models"]
         facts = {**facts, "settings": settings, "texts": {**old["texts"], **facts["texts"]}, "keep_models": keep}
-    write_account(path, json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
+    write_account(path, sealed_json(facts))
     return facts
 
 
@@ -60,7 +91,7 @@ def _agree(first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:
 def find_runs(folder: Path, planned: Sequence[PlannedRun]) -> tuple[list[SweepRun], int]:
     """The planned runs with what is known of them, and how many more there are. Known by their settings, not their
     folders: those are named by the grid of their time."""
-    records = {path.parent: _read_json(path) for path in folder.glob(f"*/*/{RECORD}")}
+    records = {path.parent: _read(path, RunAccount) for path in folder.glob(f"*/*/{RECORD}")}
     runs = []
     for plan in planned:
         wanted = plan.settings
@@ -76,7 +107,7 @@ def find_runs(folder: Path, planned: Sequence[PlannedRun]) -> tuple[list[SweepRu
 def record(run: SweepRun, plan: PlannedRun) -> None:
     """Write down how far a run has come, and its figures."""
     known = {"settings": plan.settings, **{key: getattr(run, key) for key in FIGURES}}
-    write_account(run.folder / RECORD, json.dumps(plain(known), indent=2, ensure_ascii=False) + "\n")
+    write_account(run.folder / RECORD, sealed_json(plain(known)))
 
 
 def tidy(points: Sequence[SweepPoint], *, keep_models: bool) -> None:
@@ -91,9 +122,6 @@ def tidy(points: Sequence[SweepPoint], *, keep_models: bool) -> None:
                     shutil.rmtree(run.folder / "model", ignore_errors=True)
 
 
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        return content
-    except (OSError, ValueError) as error:
-        raise SettingError(f"{path}: cannot be read ({first_line(error)}); remove its folder to start anew.") from None
+def _read(path: Path, kind: type[Account]) -> dict[str, Any]:
+    mend = "remove its folder to start anew"
+    return read_sealed(path, kind, error=SettingError, mend=mend).model_dump()

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from nearer.errors import SettingError
 from nearer.training.recipes import Recipe, load_recipe
+from nearer.typed_files import Unreadable, parse_yaml
 
 LONGEST_NAME = 150
 
@@ -44,9 +43,9 @@ def parse_grid(pairs: Sequence[str]) -> dict[str, list[Any]]:
         if key in grid:
             raise SettingError(f"--grid: {key} is given twice; name all its values at once.")
         try:
-            grid[key] = yaml.safe_load(f"[{values}]")
-        except yaml.YAMLError:
-            raise SettingError(f"--grid: the values of {key!r} are not readable ({values!r}).") from None
+            grid[key] = parse_yaml(f"[{values}]")
+        except Unreadable as error:
+            raise SettingError(f"--grid: the values of {key!r} cannot be read ({error}).") from None
     return grid
 
 
@@ -72,9 +71,11 @@ def plan_runs(
 
 def _check_form(grid: Mapping[str, Sequence[Any]], seeds: Sequence[int], settings: Mapping[str, Any]) -> None:
     if not grid:
-        raise SettingError("grid: is empty; name a setting and its values, such as --grid learning_rate=1e-5,3e-5.")
+        raise SettingError(
+            "grid: is empty; name a setting and its values, such as learning_rate=1e-5,3e-5.", argument="grid"
+        )
     if "seed" in grid or "seed" in settings:
-        raise SettingError("seed: every point is run with every seed; name them with --seeds 0,1,2.")
+        raise SettingError("seed: every point is run with every seed; name them, such as 0,1,2.", argument="seeds")
     for key, values in grid.items():
         if key in settings:
             raise SettingError(f"grid: {key} is in the grid and fixed to {shown(settings[key])} as well; drop one.")

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from nearer.errors import TrainingError
+from nearer.storage.whole import make_folder, write_whole
 from nearer.training.seeds import spread
 from nearer.training.sweep_grid import shown
-from nearer.whole_file import write_whole
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -167,7 +167,7 @@ def best_point(points: Sequence[SweepPoint]) -> SweepPoint | None:
 def write_account(path: Path, text: str) -> None:
     """Whole or not at all, in a folder that is made where there is none."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         write_whole(path, text)
     except OSError as error:
         raise TrainingError(f"{path}: cannot be written ({error.strerror}).") from None

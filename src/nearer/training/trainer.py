@@ -123,7 +123,10 @@ class Trainer:
         if packed:
             quantum = max(64, math.ceil(self.feed.token_spread() / LENGTHS / 64) * 64)
             return PackedLayout(self.encoder, longest=longest, quantum=quantum)
-        return PaddedLayout(self.encoder, longest=longest, multiple=8 if self.fast else 1)
+        on_cpu = self.device.type == "cpu"
+        return PaddedLayout(
+            self.encoder, longest=longest, multiple=8 if self.fast else 1, rectangles=3 if on_cpu else 1
+        )
 
     def prepared(self, step: int) -> list[Prepared]:
         """The batches of a step."""

@@ -185,7 +185,7 @@ def test_a_fault_of_the_query_leaves_the_map(
 class TestKey:
     @pytest.fixture
     def keyed(self, wiki_mini: Encoder) -> Iterator[str]:
-        with serving(ServedModel(wiki_mini, "wiki-mini"), api_key="secret") as address:
+        with serving(ServedModel(wiki_mini, "wiki-mini"), api_keys="secret") as address:
             yield address
 
     def test_asked_for_until_it_is_right(self, visit: Callable[[str], Visit], keyed: str) -> None:

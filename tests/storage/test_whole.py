@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from nearer.whole_file import partial_of, whole_file, write_whole
+from nearer.storage.whole import partial_of, whole_file, write_whole
 
 # the process dies by the signal of the system's memory keeper at the first call of the function that is named
 KILLED_AT = """
 import os, signal, sys
 from pathlib import Path
-from nearer.whole_file import write_whole
+from nearer.storage.whole import write_whole
 
 def die(*_):
     os.kill(os.getpid(), signal.SIGKILL)
@@ -54,22 +54,22 @@ def test_killed_before_it_was_moved_the_old_content_is_whole_and_the_next_writin
     assert not partial_of(path).exists()
 
 
-def test_it_is_on_the_disk_before_it_is_moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_synced_before_it_is_moved_and_its_name_after(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     happened = []
     sync, move = os.fsync, Path.replace
 
     def noted_sync(descriptor: int) -> None:
-        happened.append(("sync", os.fstat(descriptor).st_size))
+        happened.append(("sync", Path(f"/proc/self/fd/{descriptor}").readlink().name))
         sync(descriptor)
 
     def noted_move(self: Path, target: Path) -> Path:
-        happened.append(("move", self.stat().st_size))
+        happened.append(("move", target.name))
         return move(self, target)
 
     monkeypatch.setattr(os, "fsync", noted_sync)
     monkeypatch.setattr(Path, "replace", noted_move)
     write_whole(tmp_path / "file.txt", "12345")
-    assert happened == [("sync", 5), ("move", 5)]
+    assert happened == [("sync", ".file.txt.partial"), ("move", "file.txt"), ("sync", tmp_path.name)]
 
 
 @pytest.mark.parametrize("stopped_by", [ValueError, KeyboardInterrupt])
