@@ -80,11 +80,11 @@ class TestTogether:
     def test_tokens_bound_a_batch(self, watched, batcher) -> None:
         async def work() -> None:
             long = "x" * 80  # 22 tokens by the estimate
-            queue = batcher(batch_tokens=400)  # more than a quarter, so in pieces of an eighth
-            await queue.submit([long] * 5, vectors)
-            assert [len(batch) for batch in watched.batches] == [2, 2, 1]
+            queue = batcher(batch_tokens=800)  # more than a quarter, so in pieces of a sixteenth
+            await queue.submit([long] * 11, vectors)
+            assert [len(batch) for batch in watched.batches] == [2, 2, 2, 2, 2, 1]
             await batcher(batch_tokens=1).submit([long] * 2, vectors)
-            assert [len(batch) for batch in watched.batches[3:]] == [1, 1]
+            assert [len(batch) for batch in watched.batches[6:]] == [1, 1]
 
         run(work())
 
@@ -123,50 +123,69 @@ class TestTurns:
         run(work())
 
     def test_no_batch_is_long_because_somebody_asks_for_much(self, watched, batcher) -> None:
-        """Short requests go together; a piece of a long one is by itself, and an eighth at most."""
+        """Short requests go together; a piece of a long one is by itself, and a sixteenth at most."""
 
         async def work() -> None:
-            queue = batcher(batch_tokens=400)  # 80 characters are 22 tokens by the estimate
+            queue = batcher(batch_tokens=800)  # 80 characters are 22 tokens by the estimate
             watched.gate.clear()
             first = queue.submit(["a"], vectors)
             await entered(watched)
-            long = [queue.submit(["x" * 80] * 6, vectors, client=client) for client in "abc"]
+            long = [queue.submit(["x" * 80] * 12, vectors, client=client) for client in "abc"]
             short = [queue.submit([f"short {client}"], vectors, client=f"other {client}") for client in "abc"]
             watched.gate.set()
             await asyncio.gather(*short)
             assert sorted(watched.batches[1]) == ["short a", "short b", "short c"]
             await asyncio.gather(first, *long)
-            assert watched.batches[2:] == [["x" * 80] * 2] * 9
+            assert watched.batches[2:] == [["x" * 80] * 2] * 18
 
         run(work())
 
     def test_clients_with_much_take_turns(self, watched, batcher) -> None:
         async def work() -> None:
-            queue = batcher(batch_tokens=64)  # an eighth takes two of these texts
+            queue = batcher(batch_tokens=128)  # a sixteenth takes two of these texts
             watched.gate.clear()
             first = queue.submit(["a"], vectors)
             await entered(watched)
-            asked = [queue.submit([f"{client} {n} xxxx" for n in range(6)], vectors, client=client) for client in "abc"]
+            asked = [
+                queue.submit([f"{client} {n} xxxx" for n in range(12)], vectors, client=client) for client in "abc"
+            ]
             watched.gate.set()
             await asyncio.gather(first, *asked)
-            assert [batch[0][0] for batch in watched.batches[1:]] == ["a", "b", "c"] * 3
+            assert [batch[0][0] for batch in watched.batches[1:]] == ["a", "b", "c"] * 6
 
         run(work())
 
     def test_short_ones_do_not_starve_a_long_one(self, watched, batcher) -> None:
-        """Either kind gets half of the work while both wait."""
+        """Each short one is of a new client, which would always come first: long ones have an eighth of the work."""
 
         async def work() -> None:
-            queue = batcher(batch_tokens=80, batch_texts=5)  # five of these short texts are a piece of 10
+            queue = batcher(batch_tokens=160, batch_texts=5)  # five of these short texts are a piece of 10
             watched.gate.clear()
             first = queue.submit(["a"], vectors)
             await entered(watched)
-            short = [queue.submit(["b"], vectors, client=f"short {n}") for n in range(40)]
-            long = queue.submit([f"long {n}" for n in range(12)], vectors, client="long")
+            short = [queue.submit(["b"], vectors, client=f"short {n}") for n in range(160)]
+            long = queue.submit([f"long {n}" for n in range(24)], vectors, client="long")
             watched.gate.set()
             await asyncio.gather(first, long, *short)
             kinds = "".join("l" if batch[0].startswith("long") else "s" for batch in watched.batches[1:])
-            assert kinds.startswith("slslsl")
+            before_the_last_short = kinds[: kinds.rindex("s")]
+            assert before_the_last_short.count("l") == len(before_the_last_short) // 8
+
+        run(work())
+
+    def test_who_asks_for_little_comes_before_who_asks_for_much(self, watched, batcher) -> None:
+        """By the work that each client got, not by the number of its requests."""
+
+        async def work() -> None:
+            queue = batcher(batch_tokens=160, batch_texts=1)
+            watched.gate.clear()
+            first = queue.submit(["a"], vectors, client="much")
+            await entered(watched)
+            much = [queue.submit(["x" * 60], vectors, client="much") for _ in range(3)]
+            little = [queue.submit([f"b{n}"], vectors, client="little") for n in range(4)]
+            watched.gate.set()
+            await asyncio.gather(first, *much, *little)
+            assert [batch[0][0] for batch in watched.batches[1:]] == list("bxbbbxx")
 
         run(work())
 

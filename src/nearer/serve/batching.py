@@ -1,14 +1,16 @@
 """Dynamic batching: requests queue their texts, one thread owns the model and takes what is there at once.
 
-Clients take turns. A request is short if it is a quarter of a batch at most, which is also what one client gets of a
-batch. Short requests are encoded together; a long one in pieces of an eighth, each by itself. While both wait, either
-kind gets half of the model's work. So who asks for little waits for one piece, however much others ask for.
+The client that got least of late has its turn (`FairQueue`). A request is short if it is a quarter of a batch at most,
+which is also what one client gets of a batch. Short requests are encoded together; a long one in pieces of a sixteenth,
+each by itself. While long ones wait they get an eighth of the model's work, whoever else asks. So a client that asks
+for little waits for one piece, however much others ask for.
 Texts of requests that nobody waits for any more are skipped.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 import time
 from collections import deque
@@ -24,7 +26,9 @@ from nearer.serve.shares import Share
 from nearer.serve.turns import FairQueue
 
 # Parts of a batch: of which a client gets one, and of which a long request gets one
-PARTS, PIECES = 4, 8
+PARTS, PIECES = 4, 16
+# Of the model's work long requests get one part in so many while they wait
+LONG_SHARE = 8
 # Requests of one client that are looked at for a batch behind those that cannot be in it
 LOOKED_AT = 32
 
@@ -67,7 +71,7 @@ class Batcher:
         self._changed = threading.Condition()
         self._waiting = Share(limits.waiting)
         self._batch_tokens = limits.batch_tokens or model.batch_tokens
-        self._ahead = 0  # tokens of long requests that were encoded, less those of short ones
+        self._owed = 0.0  # to long requests that wait: their share of the tokens of short ones, less what they got
         self._closing = False
         self._thread: threading.Thread | None = None
 
@@ -143,26 +147,32 @@ class Batcher:
     def _take(self) -> list[Piece]:
         """At least one text, unless nobody wants any."""
         piece = max(1, self._batch_tokens // PIECES)
-        long_first = self._ahead <= -piece
+        lines = self._queue.lines()
+        any_long = self._turn_of(True, lines) < math.inf
+        long_first = self._owed >= piece or self._turn_of(True, lines) < self._turn_of(False, lines)
         for long in (long_first, not long_first):
             batch = _Batch(long, self._limits.batch_texts, piece if long else self._batch_tokens)
-            for client, line in self._queue.lines():
+            for client, line in lines:
                 if batch.full:
                     break
-                before = len(batch.pieces)
-                self._take_from(client, line, batch)
-                if len(batch.pieces) > before or not line:
-                    self._queue.served(client)
+                if client in self._queue:
+                    self._queue.charge(client, self._take_from(client, line, batch))
             if batch.pieces:
                 cost = (piece if long else self._batch_tokens) - batch.tokens
-                ahead = self._ahead + (cost if long else -cost)
-                self._ahead = max(-self._batch_tokens, min(self._batch_tokens, ahead))
+                owed = self._owed - cost if long else self._owed + cost / (LONG_SHARE - 1)
+                self._owed = max(0, min(owed, self._batch_tokens)) if any_long else 0
                 return batch.pieces
         return []
 
-    def _take_from(self, client: str, line: deque[Job], batch: _Batch) -> None:
-        """Of a client's jobs what can be in a batch. One that is not done with it comes after the client's others."""
-        left, passed, begun = max(1, self._batch_tokens // PARTS), list[Job](), list[Job]()
+    def _turn_of(self, long: bool, lines: Sequence[tuple[str, deque[Job]]]) -> float:
+        """The clock of the first client that waits for a request of this kind; infinite where nobody does."""
+        waits = (client for client, line in lines if any(job.long is long and job.wanted for job in line))
+        return next((self._queue.clock(client) for client in waits), math.inf)
+
+    def _take_from(self, client: str, line: deque[Job], batch: _Batch) -> int:
+        """Of a client's jobs what can be in a batch; its tokens. A job that goes on comes after the client's others."""
+        share = left = max(1, self._batch_tokens // PARTS)
+        passed, begun = list[Job](), list[Job]()
         while line and left > 0 and not batch.full and len(passed) < LOOKED_AT:
             job = line.popleft()
             if not job.wanted:
@@ -186,6 +196,7 @@ class Batcher:
                 begun.append(job)
         line.extendleft(reversed(passed))
         line.extend(begun)
+        return share - left
 
     def _outcomes(self, batch: Sequence[Piece]) -> list[Outcome]:
         try:
