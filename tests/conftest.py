@@ -7,13 +7,25 @@ from collections.abc import Callable
 from pathlib import Path
 
 import hypothesis
+import hypothesis.internal.conjecture.providers
 import pytest
 
 pytest_plugins = ["long_walks", "not_covered"]
 
-# how long an example takes to be drawn depends on what else the machine does
-hypothesis.settings.register_profile("patient", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+# How long an example takes to be drawn depends on what else the machine does. `make test` draws the same examples in
+# every run, so that it fails where the code changed and nowhere else; `make fuzz` looks for new ones.
+hypothesis.settings.register_profile(
+    "patient",
+    deadline=None,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+    derandomize="NEARER_FUZZ" not in os.environ,
+)
 hypothesis.settings.load_profile("patient")
+# Hypothesis also draws constants of the modules that are loaded by then: others in each process, and no setting of it
+assert callable(hypothesis.internal.conjecture.providers._get_local_constants)
+hypothesis.internal.conjecture.providers._get_local_constants = lambda: (
+    hypothesis.internal.conjecture.providers._local_constants
+)
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")

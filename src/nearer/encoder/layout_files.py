@@ -13,13 +13,19 @@ from nearer.typed_files import FileFacts, read_json
 Facts = TypeVar("Facts")
 
 VECTOR = "sentence_embedding"
+LONGEST_PATH = 255  # bytes of a name on the usual file systems
 MOST_LAYERS = 10_000  # the deepest published models have hundreds
 
 
 def _inside(path: str) -> str:
     """A folder of the model's own: a model that is downloaded says nothing of what lies beside it."""
+    name = path.encode(errors="replace")
     if PurePosixPath(path).is_absolute() or ".." in PurePosixPath(path).parts or "\x00" in path:
         raise ValueError("is not a folder within the model's")
+    if name.decode() != path:
+        raise ValueError("is not a name of a folder, since it holds half a character")
+    if len(name) > LONGEST_PATH:
+        raise ValueError(f"is longer than the {LONGEST_PATH} bytes that a folder's name may have")
     return path
 
 
