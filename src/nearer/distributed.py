@@ -65,6 +65,19 @@ def gather_rows(rows: Tensor, counts: Sequence[int]) -> Tensor:
     return torch.cat(parts)
 
 
+def gather_unequal(rows: Tensor) -> Tensor:
+    """As `gather_rows`, where no process knows how many rows the others have."""
+    if world_size() == 1:
+        return rows
+    own = torch.tensor([len(rows)], device=rows.device)
+    counts = [torch.empty_like(own) for _ in range(world_size())]
+    dist.all_gather(counts, own)
+    sizes = [int(count) for count in counts]
+    # not every backend gathers truth values
+    gathered = gather_rows(rows.long() if rows.dtype == torch.bool else rows, sizes)
+    return gathered.to(rows.dtype)
+
+
 def total(value: Tensor) -> Tensor:
     """The sum over all processes, without gradient."""
     value = value.detach().clone()

@@ -86,7 +86,7 @@ class TestSettings:
         done = nearer("settings", "simcse")
         assert done.code == 0, done.err
         rows = {cells[0]: cells[1:] for line in done.out.splitlines() if len(cells := _cells(line)) == 4}
-        meaning = METHODS["simcse"][1].model_fields["mlm_rate"].description
+        meaning = METHODS["simcse"].Settings.model_fields["mlm_rate"].description
         assert rows["mlm_rate"] == ["number, above 0, below 1", "0.15", meaning]
         assert rows["max_steps"][:2] == ["whole number or null, at least 1", "null"]
         assert rows["learning_rate"][:2] == ["number, above 0, at most 1", "3e-05"]

@@ -233,7 +233,7 @@ def test_places_point_at_the_states_of_the_marked_tokens(
         layout = PackedLayout(encoder, longest=LONGEST, quantum=50)
     with torch.no_grad():
         states = layout.states(packing(encoder) if packed else encoder, tensors(layout, rows))
-        found = states[torch.from_numpy(layout.places(marked))]
+        found = states[torch.from_numpy(layout.indices(marked))]
         alone = [encoder.states(ids[None], torch.ones_like(ids)[None])[0] for ids in map(torch.from_numpy, rows)]
     expected = torch.cat([own[torch.from_numpy(chosen)] for own, chosen in zip(alone, marked, strict=True)])
     assert len(found) > 10

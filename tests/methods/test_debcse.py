@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from losses_of import losses_of
 from pydantic import ValidationError
 
 from nearer.encoder import Encoder
@@ -51,10 +52,10 @@ def batch(fields: int, seed: int = 0, rows: int = ROWS) -> Batch:
 def encoded_fields(method: DebCSE, fields: int) -> list[int]:
     """Which field each view holds, all its rows in order."""
     found = []
-    for view in method.inputs(batch(fields)).views:
+    for view in method.inputs(batch(fields)).passes.values():
         tokens = [int(row[0]) for row in view.rows]
         assert tokens == [tokens[0] + row for row in range(ROWS)]
-        assert view.encoder == "encoder"
+        assert view.module == "encoder"
         found.append(tokens[0] // 10)
     return found
 
@@ -93,7 +94,7 @@ def test_the_loss_is_the_mean_over_positives(alternating: bool, as_printed: bool
     anchors, first, second, *mined = given = vectors(6)
     options: dict[str, Any] = {"temperature": 0.1, "normalise": alternating, "as_printed": as_printed}
     each = [alternating_norm(anchors, one, torch.stack(mined, dim=1), **options) for one in (first, second)]
-    found = method.loss(given, {})
+    found = losses_of(method, given, {})
     torch.testing.assert_close(found.total, (each[0] + each[1]) / 2)
     assert list(found.parts) == ["contrastive"]
 
@@ -101,15 +102,15 @@ def test_the_loss_is_the_mean_over_positives(alternating: bool, as_printed: bool
 def test_without_all_three_it_is_simcse_in_both_directions(prepared: Prepared) -> None:
     method = prepared(alternating=False, mined_positives=False, mined_negatives=False)
     one, two = vectors(2)
-    torch.testing.assert_close(method.loss([one, two], {}).total, info_nce(one, two) + info_nce(two, one))
+    torch.testing.assert_close(losses_of(method, [one, two], {}).total, info_nce(one, two) + info_nce(two, one))
 
 
 def test_positives_are_drawn_for_each_record_by_the_step(prepared: Prepared) -> None:
     method = prepared(3, 1, positives_per_step=2)
     pairs: set[tuple[int, int]] = set()
     for seed in range(40):
-        anchors, first, second, mined = (view.rows for view in method.inputs(batch(5, seed)).views)
-        again = method.inputs(batch(5, seed)).views[1].rows
+        anchors, first, second, mined = (view.rows for view in method.inputs(batch(5, seed)).passes.values())
+        again = list(method.inputs(batch(5, seed)).passes.values())[1].rows
         assert [int(row[0]) for row in first] == [int(row[0]) for row in again]
         assert [int(row[0]) for row in anchors] == [0, 1, 2]
         assert [int(row[0]) for row in mined] == [40, 41, 42]
@@ -118,7 +119,7 @@ def test_positives_are_drawn_for_each_record_by_the_step(prepared: Prepared) -> 
             assert [int(first[row][0]) % 10, int(second[row][0]) % 10] == [row, row]
             pairs.add(fields)
     assert pairs == {(1, 2), (2, 1), (1, 3), (3, 1), (2, 3), (3, 2)}  # two different ones, in any order
-    assert method.loss(vectors(4), {}).total.isfinite()
+    assert losses_of(method, vectors(4), {}).total.isfinite()
 
 
 def test_the_cost_of_a_step_is_told(student: Encoder, prepared: Prepared, tmp_path: Path) -> None:
@@ -183,7 +184,8 @@ def test_settings_that_cannot_be_meant_are_refused(settings: dict[str, Any]) -> 
 def test_a_model_says_how_it_was_trained(prepared: Prepared) -> None:
     described = prepared(3, 1, mined_negatives=False).describe()
     assert described["method"] == "debcse"
-    assert METHODS["debcse"] == (DebCSE, DebCSESettings)
+    assert METHODS["debcse"] is DebCSE
+    assert DebCSE.Settings is DebCSESettings
     assert (described["mined_negatives"], described["alternating"]) == (False, True)
     assert (described["positives_per_record"], described["negatives_per_record"]) == (3, 1)
     json.dumps(described)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from losses_of import losses_of
 from pydantic import ValidationError
 
 from nearer.encoder import Encoder
@@ -72,7 +73,7 @@ def test_the_loss_is_the_weighted_sum_with_the_teachers_weighted_cosines(
     method = prepared(ranking=ranking, teacher_weights=[1, 2], consistency_weight=0.7, ranking_weight=1.3)
     records = [4, 0, 2, 5]
     one, two = views(4)
-    found = method.loss([one, two], given(method, records))
+    found = losses_of(method, [one, two], given(method, records))
     scores = torch.nn.functional.normalize(one, dim=-1) @ torch.nn.functional.normalize(two, dim=-1).T
     wanted = teacher_cosines(teachers[0], records) / 3 + 2 * teacher_cosines(teachers[1], records) / 3
     parts = {"contrastive": info_nce(one, two), "consistency": ranking_consistency(scores)}
@@ -90,12 +91,12 @@ def test_the_loss_is_the_weighted_sum_with_the_teachers_weighted_cosines(
 def test_a_weight_of_zero_leaves_its_part_out(prepared: Prepared) -> None:
     vectors = views(4)
     method = prepared(consistency_weight=0, contrastive_weight=0)
-    found = method.loss(vectors, given(method, [0, 1, 2, 4]))
+    found = losses_of(method, vectors, given(method, [0, 1, 2, 4]))
     torch.testing.assert_close(found.total, found.parts["ranking"])
     assert "consistency" not in found.parts
     alone = prepared(ranking_weight=0, teachers=[])
     assert alone.inputs(batch([0, 1])).given == {}
-    assert set(alone.loss(vectors, {}).parts) == {"contrastive", "consistency"}
+    assert set(losses_of(alone, vectors, {}).parts) == {"contrastive", "consistency"}
     assert alone.identity() == {}
 
 
@@ -106,7 +107,9 @@ def test_equal_sentences_are_put_in_an_order_drawn_by_the_step(prepared: Prepare
     losses = set()
     for seed in range(8):
         draws = method.inputs(batch([0, 1, 2, 3], seed)).given
-        losses.add(round(float(method.loss(vectors, {n: torch.from_numpy(a) for n, a in draws.items()}).total), 5))
+        losses.add(
+            round(float(losses_of(method, vectors, {n: torch.from_numpy(a) for n, a in draws.items()}).total), 5)
+        )
         again = method.inputs(batch([0, 1, 2, 3], seed)).given
         np.testing.assert_array_equal(again["tie_breaker"], draws["tie_breaker"])
     assert len(losses) == 2  # the two orders, and nothing else, make a difference
@@ -114,7 +117,7 @@ def test_equal_sentences_are_put_in_an_order_drawn_by_the_step(prepared: Prepare
 
 def test_both_views_pass_the_encoder_and_teachers_rows_are_those_of_the_batch(prepared: Prepared) -> None:
     inputs = prepared().inputs(batch([3, 1]))
-    assert [len(view.rows) for view in inputs.views] == [2, 2]
+    assert [len(view.rows) for view in inputs.passes.values()] == [2, 2]
     assert inputs.given["teacher0"].dtype == np.float16
     np.testing.assert_array_equal(inputs.given["teacher0"][0], inputs.given["teacher0"][1])  # the same sentence
 

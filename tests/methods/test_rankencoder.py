@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from losses_of import losses_of
 from pydantic import ValidationError
 from scipy.stats import spearmanr
 
@@ -75,7 +76,7 @@ def rank_similarities(base: dict[str, str], sampled: np.ndarray, records: list[i
 def test_the_loss_is_the_larger_one_or_the_sum(prepared: Prepared, base: dict[str, str], variant: str) -> None:
     method = prepared(variant=variant, rank_weight=5.0, lower_threshold=0.0, upper_threshold=0.9)
     records, vectors = [3, 40, 77, 100], views(4)
-    found = method.loss(vectors, given(method, records))
+    found = losses_of(method, vectors, given(method, records))
     wanted = rank_similarities(base, method.sampled, records)
     one, two = (torch.nn.functional.normalize(view, dim=-1) for view in vectors)
     inside = (wanted >= 0) & (wanted <= 0.9)
@@ -91,7 +92,7 @@ def test_the_loss_is_the_larger_one_or_the_sum(prepared: Prepared, base: dict[st
 def test_without_pairs_inside_the_thresholds_there_is_the_contrast(prepared: Prepared) -> None:
     method = prepared(lower_threshold=0.9999, upper_threshold=0.99991, variant="released")
     vectors = [view.requires_grad_() for view in views(4)]
-    found = method.loss(vectors, given(method, [3, 40, 77, 100]))
+    found = losses_of(method, vectors, given(method, [3, 40, 77, 100]))
     assert found.parts["ranking"].item() == 0
     found.total.backward()
     assert all(torch.isfinite(view.grad).all() for view in vectors)

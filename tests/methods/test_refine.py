@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from losses_of import losses_of
 from pydantic import ValidationError
 from torch.nn.functional import normalize
 
@@ -98,7 +99,7 @@ def test_the_loss_is_that_of_each_list_with_its_judges_cosines(
     prepared: Prepared, judges: list[dict[str, str]], settings: dict[str, Any]
 ) -> None:
     method = prepared(**settings)
-    found = method.loss(views(2), given(method, [2, 0]))
+    found = losses_of(method, views(2), given(method, [2, 0]))
     wanted = fused_ranking(student_cosines(views(2)), judge_cosines(judges[0], [2, 0]), **settings)
     torch.testing.assert_close(found.total, wanted)
     assert list(found.parts) == ["ranking"]
@@ -111,7 +112,7 @@ def test_several_judges_are_averaged_and_their_temperature_divides_first(
     # the cosines of tiny models lie close together, and the logarithm of Eq. 7 is a line there
     method = prepared(teachers=judges, teacher_weights=[1, 3], teacher_temperature=1e-4, rank_strength=0.9)
     cosines = judge_cosines(judges[0], [1, 2]) / 4 + 3 * judge_cosines(judges[1], [1, 2]) / 4
-    found = method.loss(views(2), given(method, [1, 2])).total
+    found = losses_of(method, views(2), given(method, [1, 2])).total
     student = student_cosines(views(2))
     torch.testing.assert_close(found, fused_ranking(student, cosines / 1e-4, rank_strength=0.9))
     assert found.item() != pytest.approx(fused_ranking(student, cosines, rank_strength=0.9).item(), rel=1e-3)
@@ -120,9 +121,9 @@ def test_several_judges_are_averaged_and_their_temperature_divides_first(
 def test_several_lists_are_the_mean_of_single_ones(prepared: Prepared) -> None:
     method = prepared()
     vectors = views(3)
-    together = method.loss(vectors, given(method, [1, 2, 0])).total
+    together = losses_of(method, vectors, given(method, [1, 2, 0])).total
     alone = [
-        method.loss([view[place : place + 1] for view in vectors], given(method, [record])).total
+        losses_of(method, [view[place : place + 1] for view in vectors], given(method, [record])).total
         for place, record in enumerate([1, 2, 0])
     ]
     torch.testing.assert_close(together, torch.stack(alone).mean())
@@ -130,7 +131,7 @@ def test_several_lists_are_the_mean_of_single_ones(prepared: Prepared) -> None:
 
 def test_each_sentence_of_a_list_passes_once(prepared: Prepared) -> None:
     inputs = prepared().inputs(batch([2, 1]))
-    assert [[row[1:3].tolist() for row in view.rows] for view in inputs.views] == [
+    assert [[row[1:3].tolist() for row in view.rows] for view in inputs.passes.values()] == [
         [[7, 10 + place], [6, 10 + place]] for place in range(SIZE)
     ]
     assert inputs.given["teacher0"].shape[:2] == (2, SIZE)
@@ -154,7 +155,7 @@ def test_a_shuffled_list_is_judged_and_learnt_in_its_new_order(
                 student_cosines(vectors), judge_cosines(judges[0], [2, 0]), orders, strict=True
             )
         ]
-        torch.testing.assert_close(method.loss(vectors, drawn).total, torch.stack(wanted).mean())
+        torch.testing.assert_close(losses_of(method, vectors, drawn).total, torch.stack(wanted).mean())
     assert len(seen) > 2
 
 
@@ -166,7 +167,7 @@ def test_without_a_judge_the_model_before_training_is_one(student: Encoder, list
     with torch.no_grad():
         for weight in student.parameters():
             weight.add_(0.1)
-    found = method.loss(views(1), given(method, [1])).total
+    found = losses_of(method, views(1), given(method, [1])).total
     torch.testing.assert_close(found, fused_ranking(student_cosines(views(1)), before))
     assert list(method.identity()) == [f"teacher 1: {student.name}"]
     assert method.describe()["teachers"] == [{"model": student.name, "pooling": "mean", "weight": 1.0}]

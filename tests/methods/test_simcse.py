@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from losses_of import losses_of
 from torch import Tensor, nn
 
 from nearer.encoder import Encoder
@@ -18,7 +19,7 @@ from nearer.methods import SimCSE, SimCSESettings
 from nearer.methods.contract import Batch, Losses
 from nearer.objectives import info_nce
 from nearer.training.compute import Computation
-from nearer.training.prepared import prepare
+from nearer.training.prepared import Layouts, prepare
 from nearer.training.working_copy import WorkingCopy
 
 ROWS = ["a man is eating lunch", "rain", "the quick brown fox jumps", "someone has a meal again"]
@@ -53,10 +54,10 @@ def vectors(encoder: Encoder, texts: Sequence[str]) -> Tensor:
 def step(encoder: Encoder, made: SimCSE, rows: Batch) -> Losses:
     """One batch as the loop computes it, gradients included."""
     model = nn.ModuleDict({"encoder": encoder, "method": made.modules()})
-    layout = PaddedLayout(encoder, longest=32)
-    prepared = prepare(made.inputs(rows), layout, [len(rows.records)])
+    layouts = Layouts(PaddedLayout(encoder, longest=32))
+    prepared = prepare(made.inputs(rows), layouts, [len(rows.records)])
     working = WorkingCopy(model, dtype=torch.float32, packed=False, kernels=False)
-    return Computation(working, made, layout).backward(prepared.plan, prepared.tensors, 1.0, torch.manual_seed)
+    return Computation(working, made, layouts).backward(prepared.plan, prepared.tensors, 1.0, torch.manual_seed)
 
 
 def test_sentences_are_their_own_positives(encoder: Encoder) -> None:
@@ -83,7 +84,7 @@ def test_longer_lists_are_refused(encoder: Encoder) -> None:
 def test_every_setting_of_the_loss_reaches_it(encoder: Encoder) -> None:
     made = method(encoder, temperature=0.7, similarity="dot", hard_negative_weight=2.0)
     rows = list(torch.randn(3, 5, 8, generator=torch.Generator().manual_seed(1)))
-    found = made.loss(rows, {})
+    found = losses_of(made, rows, {})
     expected = info_nce(*rows, temperature=0.7, similarity="dot", hard_negative_weight=2.0)
     torch.testing.assert_close(found.total, expected)
     torch.testing.assert_close(found.parts["contrastive"], expected)
@@ -97,7 +98,9 @@ def test_dropout_makes_the_views_differ_and_fixed_masks_make_them_equal(
     made = method(encoder, fixed_masks=fixed)
     seen: list[Tensor] = []
     loss = made.loss
-    monkeypatch.setattr(made, "loss", lambda views, given: seen.extend(views) or loss(views, given))
+    monkeypatch.setattr(
+        made, "loss", lambda outputs, *others: seen.extend(outputs.vectors.values()) or loss(outputs, *others)
+    )
     step(encoder, made, batch(encoder, ROWS))
     first, second = seen
     assert torch.equal(first, second) == fixed
@@ -118,13 +121,13 @@ def test_a_second_encoder_takes_the_positives_and_is_trained(encoder: Encoder) -
 
 
 def test_augmentation_changes_the_second_view_only(encoder: Encoder) -> None:
-    anchors, positives = method(encoder, augmentation="delete_one_word").inputs(batch(encoder, ROWS)).views
+    anchors, positives = method(encoder, augmentation="delete_one_word").inputs(batch(encoder, ROWS)).passes.values()
     assert [ids.tolist() for ids in anchors.rows] == tokens(encoder, ROWS)
     assert [len(ids) for ids in positives.rows] < [len(ids) for ids in anchors.rows]
 
 
 def test_augmentation_leaves_pairs_alone(encoder: Encoder) -> None:
-    views = method(encoder, augmentation="delete_one_word").inputs(batch(encoder, ROWS, OTHERS)).views
+    views = method(encoder, augmentation="delete_one_word").inputs(batch(encoder, ROWS, OTHERS)).passes.values()
     assert [[ids.tolist() for ids in view.rows] for view in views] == [tokens(encoder, ROWS), tokens(encoder, OTHERS)]
 
 
@@ -169,7 +172,7 @@ class TestMaskedLanguage:
 
     def test_the_views_themselves_are_not_masked(self, encoder: Encoder) -> None:
         inputs = method(encoder, mlm_weight=1.0, mlm_rate=0.9).inputs(batch(encoder, ROWS))
-        for view in inputs.views:
+        for view in (inputs.passes["anchors"], inputs.passes["positives"]):
             assert [ids.tolist() for ids in view.rows] == tokens(encoder, ROWS)
 
     def test_the_head_of_the_checkpoint_is_found(self) -> None:

@@ -32,7 +32,7 @@ def corpus(tmp_path: Path) -> Path:
 
 
 def prepared(method: str, student: Encoder, text: Path, teacher: Path, **settings: Any) -> tuple[Any, list[str]]:
-    made, settings_class = METHODS[method]
+    made, settings_class = METHODS[method], METHODS[method].Settings
     if method == "refine":
         lists = text.with_name("lists.jsonl")
         lists.write_text(json.dumps({"sentences": text.read_text().splitlines()}) + "\n")

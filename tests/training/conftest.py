@@ -77,7 +77,8 @@ def make_trainer(tiny_model: Callable[[str], Path], corpus: Path, tmp_path: Path
         method: str = "simcse",
         **settings: Any,
     ) -> Trainer:
-        method_class, method_settings = METHODS[method]
+        method_class = METHODS[method]
+        method_settings = method_class.Settings
         own = {name: settings.pop(name) for name in list(settings) if name in method_settings.model_fields}
         if "teachers" in own:  # kinds of tiny models
             own["teachers"] = [{"model": str(tiny_model(name)), "pooling": "mean"} for name in own["teachers"]]

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from nearer.encoder import padded
-from nearer.methods.contract import Inputs, View
+from nearer.methods.contract import Inputs, Pass
 from nearer.training.compute import Computation, unseeded
 from nearer.training.prepared import prepare
 from nearer.training.trainer import Trainer
@@ -27,21 +27,22 @@ def trainer(make_trainer: Callable[..., Trainer]) -> Trainer:
 
 @pytest.mark.parametrize(("longest", "passes"), [((4, 16), 2), ((15, 16), 1), ((4, 5, 16), 3)])
 def test_as_many_passes_as_padding_asks_for(trainer: Trainer, longest: tuple[int, ...], passes: int) -> None:
-    views = [View([*rows(7, most, place), np.full(most, 7)]) for place, most in enumerate(longest)]
-    plan = prepare(Inputs(views), trainer.layout, [8]).plan
-    assert len(plan.passes) == passes
-    assert plan.views == (("encoder", 8),) * len(longest)
+    sides = {str(number): Pass([*rows(7, most, number), np.full(most, 7)]) for number, most in enumerate(longest)}
+    plan = prepare(Inputs(sides), trainer.layoutss, [8]).plan
+    assert len(plan.portions) == passes
+    assert plan.names == tuple(sides)
+    assert [each for group in plan.groups for each in group.passes] == [(name, 8) for name in sides]
 
 
 def test_loss_and_gradients_are_those_of_one_pass(trainer: Trainer, monkeypatch: pytest.MonkeyPatch) -> None:
-    inputs = Inputs([View(rows(8, 4, 0)), View(rows(8, 16, 1))])
+    inputs = Inputs({"titles": Pass(rows(8, 4, 0)), "texts": Pass(rows(8, 16, 1))})
     found = []
     for waste in (1.0, 100.0):
         monkeypatch.setattr(padded, "WASTE", waste)
-        prepared = prepare(inputs, trainer.layout, [8])
-        assert len(prepared.plan.passes) == (2 if waste == 1.0 else 1)
+        prepared = prepare(inputs, trainer.layouts, [8])
+        assert len(prepared.plan.portions) == (2 if waste == 1.0 else 1)
         trainer.model.zero_grad()
-        computation = Computation(trainer.working, trainer.method, trainer.layout)
+        computation = Computation(trainer.working, trainer.method, trainer.layouts)
         losses = computation.backward(prepared.plan, prepared.tensors, 1.0, unseeded)
         gradients = [weight.grad.clone() for weight in trainer.parameters if weight.grad is not None]
         found.append((losses.total, gradients))

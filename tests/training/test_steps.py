@@ -24,10 +24,10 @@ TakeSteps = Callable[[Trainer, int], torch.Tensor]
 
 def pack(trainer: Trainer, dtype: torch.dtype = torch.float32) -> Trainer:
     """As on a GPU, but with the attention that runs anywhere."""
-    trainer.layout = trainer._layout(packed=True)
+    trainer.layouts = trainer._layouts(packed=True)
     trainer.working = WorkingCopy(trainer.model, dtype=dtype, packed=True, kernels=False)
     trainer.take.computation.working = trainer.working
-    trainer.take.computation.layout = trainer.layout
+    trainer.take.computation.layouts = trainer.layouts
     return trainer
 
 

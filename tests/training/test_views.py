@@ -169,7 +169,7 @@ class TestEqualViews:
 def test_methods_say_whether_they_rely_on_dropout(
     method: str, settings: dict[str, Any], data: str, relies: bool
 ) -> None:
-    method_class, settings_class = METHODS[method]
+    method_class, settings_class = METHODS[method], METHODS[method].Settings
     assert method_class(settings_class(**settings)).relies_on_dropout(data) is relies
 
 

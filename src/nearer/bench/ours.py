@@ -70,8 +70,8 @@ def training_steps(
     )
     encoder = Encoder.load(encoder_folder, pooling=settings.pooling, device=device)
     encoder.add_head(torch.Generator().manual_seed(0))
-    method_class, method_settings_class = METHODS[method]
-    made: Method = method_class(method_settings_class.model_validate(dict(method_settings or {})))
+    method_class = METHODS[method]
+    made: Method = method_class(method_class.Settings.model_validate(dict(method_settings or {})))
     reading: Reading[Any] = Reading(corpus_path, SHAPES[data], ReadOptions())
     made.prepare(encoder, reading)
     store = open_store(reading, encoder.tokenizer, max_length=max_length)

@@ -25,6 +25,9 @@ from nearer.encoder.sources import model_folder
 from nearer.encoder.static import StaticBackbone
 from nearer.errors import SettingError
 
+# These count positions from behind the padding token's id
+OFFSET_FAMILIES = ("roberta", "xlm-roberta", "camembert")
+
 
 class Encoder(ByCosine, nn.Module):
     """Turns sentences into vectors whose cosine says how near they are in meaning.
@@ -117,10 +120,28 @@ class Encoder(ByCosine, nn.Module):
         """Put SimCSE's freshly drawn head behind the pooling."""
         self.head = new_head(self._pooled_size, generator).to(self.device)
 
-    def forward(self, ids: Tensor, mask: Tensor, pooled_mask: Tensor | None = None) -> Tensor:
-        """Vectors (batch, dimension) of token ids (batch, tokens); `pooled_mask` marks the tokens that are pooled."""
+    def forward(
+        self,
+        ids: Tensor,
+        mask: Tensor,
+        pooled_mask: Tensor | None = None,
+        *,
+        pooled: Tensor | None = None,
+        positions: Tensor | None = None,
+    ) -> Tensor:
+        """Vectors (batch, dimension) of token ids (batch, tokens); `pooled_mask` marks the tokens that are pooled.
+
+        pooled: (batch,) the index of the one token that becomes a sentence's vector, whatever the model's pooling.
+        positions: (batch, tokens) of the tokens; None: as they stand.
+        """
+        if pooled is not None:
+            states = self.states(ids, mask, positions=positions)
+            return self.project(states[torch.arange(len(ids), device=ids.device), pooled])
         pooling = self.settings.pooling
-        states = self.backbone(input_ids=ids, attention_mask=mask, output_hidden_states=needs_hidden_states(pooling))
+        given = {} if positions is None else {"position_ids": positions}
+        states = self.backbone(
+            input_ids=ids, attention_mask=mask, output_hidden_states=needs_hidden_states(pooling), **given
+        )
         layers = states.hidden_states if needs_hidden_states(pooling) else None
         vectors = pool(pooling, states.last_hidden_state, layers, mask if pooled_mask is None else pooled_mask)
         return self.project(vectors)
@@ -135,9 +156,10 @@ class Encoder(ByCosine, nn.Module):
         kept = self.settings.truncate_dim
         return vectors if kept is None else vectors[..., :kept]
 
-    def states(self, ids: Tensor, mask: Tensor) -> Tensor:
+    def states(self, ids: Tensor, mask: Tensor, *, positions: Tensor | None = None) -> Tensor:
         """The last layer's token states (batch, tokens, width), for losses on tokens."""
-        states: Tensor = self.backbone(input_ids=ids, attention_mask=mask).last_hidden_state
+        given = {} if positions is None else {"position_ids": positions}
+        states: Tensor = self.backbone(input_ids=ids, attention_mask=mask, **given).last_hidden_state
         return states
 
     def encode(
@@ -276,6 +298,12 @@ class Encoder(ByCosine, nn.Module):
         """The padding token, or another special one where the tokenizer has none (Llama, Mistral, GPT-2)."""
         named = (getattr(self.tokenizer, f"{name}_token_id", None) for name in PADDING_TOKENS)
         return int(next((token for token in named if token is not None), 0))
+
+    @property
+    def first_position(self) -> int:
+        """The position of a first token: some families count from behind the padding token's id."""
+        config: Any = self.backbone.config
+        return int(config.pad_token_id) + 1 if config.model_type in OFFSET_FAMILIES else 0
 
     @property
     def trailing_padding(self) -> int:

@@ -16,14 +16,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nearer.encoder.packed_attention import fits_kernel, is_narrowed, register
+from nearer.encoder.padded import check_lengths
 from nearer.encoder.pooling import FIRST_TOKEN, needs_hidden_states, pool
 
 if TYPE_CHECKING:
     from nearer.encoder.encoder import Encoder
 
 FAMILIES = ("bert", "roberta", "xlm-roberta", "camembert", "electra", "distilbert")
-# These count positions from behind the padding token's place
-OFFSET_FAMILIES = ("roberta", "xlm-roberta", "camembert")
 
 
 def can_pack(encoder: Encoder) -> bool:
@@ -40,13 +39,23 @@ class PackedLayout:
         self.padding = encoder.padding_id
         self.longest = longest
         self.quantum = quantum
-        self.offset = config.pad_token_id + 1 if config.model_type in OFFSET_FAMILIES else 0
+        self.first_position = encoder.first_position
         on_gpu = encoder.device.type == "cuda"
         self.kernel = on_gpu and fits_kernel(encoder.width // config.num_attention_heads, longest)
         register()
 
-    def arrays(self, rows: Sequence[NDArray[np.int64]]) -> dict[str, NDArray[Any]]:
-        """Host arrays: ids and positions (1, tokens), starts (sentences + 1,) of the rows and of what fills up."""
+    def arrays(
+        self,
+        rows: Sequence[NDArray[np.int64]],
+        *,
+        pooled: Sequence[int] | None = None,
+        positions: Sequence[NDArray[np.int64]] | None = None,
+    ) -> dict[str, NDArray[Any]]:
+        """Host arrays: ids and positions (1, tokens), starts (sentences + 1,) of the rows and of what fills up.
+
+        pooled: of each row the index of the token that becomes its vector; positions: of each row those of its tokens.
+        """
+        check_lengths(rows, self.longest)
         lengths = np.fromiter((len(row) for row in rows), dtype=np.int64, count=len(rows))
         total = int(lengths.sum())
         size = -(-total // self.quantum) * self.quantum
@@ -57,12 +66,27 @@ class PackedLayout:
         ends = np.minimum(total + self.longest * np.arange(1, filling + 1), size)
         starts = np.concatenate([[0], np.cumsum(lengths), ends])
         spans = np.diff(starts)
-        positions = np.arange(size) - np.repeat(starts[:-1], spans) + self.offset
-        return {"ids": ids, "positions": positions[None], "starts": starts.astype(np.int32)}
+        counted = np.arange(size) - np.repeat(starts[:-1], spans)
+        if positions is not None:
+            counted[:total] = np.concatenate(positions)
+        arrays: dict[str, NDArray[Any]] = {
+            "ids": ids,
+            "positions": (counted + self.first_position)[None],
+            "starts": starts.astype(np.int32),
+        }
+        if pooled is not None:
+            arrays["pooled"] = starts[: len(rows)] + np.asarray(pooled, dtype=np.int64)
+        return arrays
 
-    def vectors(self, encoder: Encoder, tensors: dict[str, Tensor], rows: int) -> Tensor:
+    def vectors(
+        self, encoder: Encoder, tensors: dict[str, Tensor], rows: int, condition: Tensor | None = None
+    ) -> Tensor:
         """Vectors (rows, dimension) of the packed sentences."""
+        assert condition is None, "only modules in the padded layout take a condition"
         pooling = encoder.settings.pooling
+        if "pooled" in tensors:
+            states = self._pass(encoder, tensors).last_hidden_state[0]
+            return encoder.project(states.index_select(0, tensors["pooled"]))
         if is_narrowed(encoder):
             vectors = self._pass(encoder, tensors, first=rows).last_hidden_state[0]
             return encoder.project(pool(pooling, vectors[:, None], None, torch.ones_like(vectors[:, :1])))
@@ -83,8 +107,9 @@ class PackedLayout:
         last = states.last_hidden_state[0].index_select(0, places.flatten()).view(*places.shape, -1)
         return encoder.project(pool(pooling, last, layers, mask))
 
-    def states(self, encoder: Encoder, tensors: dict[str, Tensor]) -> Tensor:
+    def states(self, encoder: Encoder, tensors: dict[str, Tensor], condition: Tensor | None = None) -> Tensor:
         """The last layer's states of all tokens, one after the other (tokens, width)."""
+        assert condition is None, "only modules in the padded layout take a condition"
         states: Tensor = self._pass(encoder, tensors).last_hidden_state[0]
         return states
 
@@ -92,8 +117,8 @@ class PackedLayout:
         """Nothing is padded, so one pass for all is best."""
         return True
 
-    def places(self, rows: Sequence[NDArray[np.bool_]]) -> NDArray[np.int64]:
-        """Where the marked tokens stand in `states`."""
+    def indices(self, rows: Sequence[NDArray[np.bool_]]) -> NDArray[np.int64]:
+        """The indices of the marked tokens in `states` and in the ids."""
         return np.flatnonzero(np.concatenate(rows))
 
     def _pass(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +10,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+
+from nearer.errors import InputError
 
 if TYPE_CHECKING:
     from nearer.encoder.encoder import Encoder
@@ -33,12 +35,24 @@ class PaddedLayout:
     def __init__(self, encoder: Encoder, *, longest: int, multiple: int = 1, rectangles: int = 1) -> None:
         self.padding = encoder.padding_id
         self.trailing = encoder.trailing_padding
+        self.first_position = encoder.first_position
+        self.longest = longest
         self.widest = longest + self.trailing
         self.multiple = multiple
         self.rectangles = rectangles
 
-    def arrays(self, rows: Sequence[NDArray[np.int64]]) -> dict[str, NDArray[Any]]:
-        """Host arrays: ids and mask (rows, width) of each rectangle."""
+    def arrays(
+        self,
+        rows: Sequence[NDArray[np.int64]],
+        *,
+        pooled: Sequence[int] | None = None,
+        positions: Sequence[NDArray[np.int64]] | None = None,
+    ) -> dict[str, NDArray[Any]]:
+        """Host arrays: ids and mask (rows, width) of each rectangle.
+
+        pooled: of each row the index of the token that becomes its vector; positions: of each row those of its tokens.
+        """
+        check_lengths(rows, self.longest)
         arrays: dict[str, NDArray[Any]] = {}
         parts = self._parts(rows)
         for number, part in enumerate(parts):
@@ -47,29 +61,38 @@ class PaddedLayout:
             ids = np.full(mask.shape, self.padding, dtype=np.int64)
             ids[mask] = np.concatenate(chosen)
             arrays |= {_name("ids", number): ids, _name("mask", number): mask.astype(np.int64)}
+            if pooled is not None:
+                arrays[_name("pooled", number)] = np.array([pooled[row] for row in part], dtype=np.int64)
+            if positions is not None:
+                counted = np.zeros(mask.shape, dtype=np.int64)
+                counted[mask] = np.concatenate([positions[row] for row in part])
+                arrays[_name("positions", number)] = counted + self.first_position
         if len(parts) > 1:
-            arrays["order"] = np.argsort(np.concatenate(parts))
+            order = np.concatenate(parts)
+            arrays |= {"order": np.argsort(order), "rows": order}
         return arrays
 
-    def vectors(self, encoder: Encoder, tensors: dict[str, Tensor], rows: int) -> Tensor:
-        """Vectors (rows, dimension) of the padded sentences."""
-        found: list[Tensor] = [encoder(*rectangle) for rectangle in _rectangles(tensors)]
+    def vectors(
+        self, module: Callable[..., Tensor], tensors: dict[str, Tensor], rows: int, condition: Tensor | None = None
+    ) -> Tensor:
+        """Vectors (rows, dimension) of the padded sentences. condition: what the module gets beside each row."""
+        found = [module(**given) for given in _rectangles(tensors, condition)]
         return found[0] if len(found) == 1 else torch.cat(found).index_select(0, tensors["order"])
 
-    def states(self, encoder: Encoder, tensors: dict[str, Tensor]) -> Tensor:
+    def states(self, module: Any, tensors: dict[str, Tensor], condition: Tensor | None = None) -> Tensor:
         """The last layer's states of all tokens, one rectangle after the other (rows · width, size)."""
-        found = [encoder.states(*rectangle).flatten(0, 1) for rectangle in _rectangles(tensors)]
+        found = [module.states(**given).flatten(0, 1) for given in _rectangles(tensors, condition)]
         return found[0] if len(found) == 1 else torch.cat(found)
 
-    def places(self, rows: Sequence[NDArray[np.bool_]]) -> NDArray[np.int64]:
-        """Where the marked tokens stand in `states`, in the order of the rows."""
+    def indices(self, rows: Sequence[NDArray[np.bool_]]) -> NDArray[np.int64]:
+        """The indices of the marked tokens in `states` and in the ids, in the order of the rows."""
         parts = self._parts(rows)
         found: dict[int, NDArray[np.int64]] = {}
         start = 0
         for part in parts:
             width = self._marked([rows[row] for row in part]).shape[1]
-            for place, row in enumerate(part):
-                found[int(row)] = start + place * width + np.flatnonzero(rows[row])
+            for number, row in enumerate(part):
+                found[int(row)] = start + number * width + np.flatnonzero(rows[row])
             start += width * len(part)
         return np.concatenate([found[row] for row in range(len(rows))])
 
@@ -113,13 +136,28 @@ class PaddedLayout:
         return marked
 
 
+def check_lengths(rows: Sequence[NDArray[np.int64]], longest: int) -> None:
+    """A row that is longer than a layout's longest would be computed wrongly without a word."""
+    length = max(map(len, rows), default=0)
+    if length > longest:
+        raise InputError(f"a row of {length} tokens: rows have {longest} at most here; cut it, or raise max_length.")
+
+
 def _name(tensor: str, rectangle: int) -> str:
     return f"{tensor}{rectangle or ''}"
 
 
-def _rectangles(tensors: dict[str, Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
-    """Ids and mask of each."""
-    number = 0
+def _rectangles(tensors: dict[str, Tensor], condition: Tensor | None) -> Iterator[dict[str, Tensor]]:
+    """What the module is called with for each, by its names."""
+    number = start = 0
     while (ids := tensors.get(_name("ids", number))) is not None:
-        yield ids, tensors[_name("mask", number)]
-        number += 1
+        given = {"ids": ids, "mask": tensors[_name("mask", number)]}
+        for optional in ("pooled", "positions"):
+            if (tensor := tensors.get(_name(optional, number))) is not None:
+                given[optional] = tensor
+        if condition is not None:
+            rows = tensors.get("rows")
+            own = condition if rows is None else condition.index_select(0, rows[start : start + len(ids)])
+            given["condition"] = own
+        yield given
+        number, start = number + 1, start + len(ids)

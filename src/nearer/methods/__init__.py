@@ -1,24 +1,53 @@
-"""The papers' methods, one file each, wiring the parts below them. They know nothing of the loop's mechanics."""
+"""The papers' methods, one file each, wiring the parts below them. They know nothing of the loop's mechanics.
 
-from collections.abc import Callable
-from typing import Any
+A method of your own is a subclass of `Method`. Make it known by `register_method`, or by an entry point of the group
+`nearer.methods` in the package that holds it; recipes then name it like any other.
+"""
 
-from pydantic import BaseModel
+from functools import cache
+from importlib.metadata import entry_points
 
-from nearer.methods.contract import Batch, Inputs, Losses, Method, View
+from nearer.errors import SettingError, first_line
+from nearer.methods.contract import Batch, Inputs, Losses, Method, Modules, Outputs, Pass, Tokens
 from nearer.methods.debcse import DebCSE, DebCSESettings
+from nearer.methods.facts import MethodFacts, Paper
 from nearer.methods.rankcse import RankCSE, RankCSESettings
 from nearer.methods.rankencoder import RankEncoderSettings, RankEncoderTraining
 from nearer.methods.refine import Refinement, RefinementSettings
 from nearer.methods.simcse import SimCSE, SimCSESettings
 
-METHODS: dict[str, tuple[Callable[[Any], Method], type[BaseModel]]] = {
-    "simcse": (SimCSE, SimCSESettings),
-    "rankcse": (RankCSE, RankCSESettings),
-    "rankencoder": (RankEncoderTraining, RankEncoderSettings),
-    "debcse": (DebCSE, DebCSESettings),
-    "refine": (Refinement, RefinementSettings),
+METHODS: dict[str, type[Method]] = {
+    method.facts.name: method for method in (SimCSE, RankCSE, RankEncoderTraining, DebCSE, Refinement)
 }
+ENTRY_POINTS = "nearer.methods"
+
+
+def register_method(method: type[Method]) -> type[Method]:
+    """Make a method known to recipes under its name; also as a decorator of its class."""
+    name = method.facts.name
+    if METHODS.get(name, method) is not method:
+        raise SettingError(f"method: there is one named {name!r} already, {METHODS[name].__qualname__}.")
+    METHODS[name] = method
+    return method
+
+
+def known_methods() -> dict[str, type[Method]]:
+    """All methods by name, those of installed packages included."""
+    _load_entry_points()
+    return METHODS
+
+
+@cache
+def _load_entry_points() -> None:
+    for found in entry_points(group=ENTRY_POINTS):
+        try:
+            method = found.load()
+        except Exception as error:
+            raise SettingError(f"{found.value}: the method cannot be loaded ({first_line(error)}).") from error
+        if not (isinstance(method, type) and issubclass(method, Method)):
+            raise SettingError(f"{found.value}: is not a method (a subclass of nearer.methods.Method).")
+        register_method(method)
+
 
 __all__ = [
     "METHODS",
@@ -28,6 +57,11 @@ __all__ = [
     "Inputs",
     "Losses",
     "Method",
+    "MethodFacts",
+    "Modules",
+    "Outputs",
+    "Paper",
+    "Pass",
     "RankCSE",
     "RankCSESettings",
     "RankEncoderSettings",
@@ -36,5 +70,7 @@ __all__ = [
     "RefinementSettings",
     "SimCSE",
     "SimCSESettings",
-    "View",
+    "Tokens",
+    "known_methods",
+    "register_method",
 ]

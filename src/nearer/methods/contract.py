@@ -1,21 +1,24 @@
-"""What a method is to the loop: it says which sentences are encoded, and how the loss follows from their vectors.
+"""What a method is to the loop: passes of rows through modules, and one loss over everything that comes out.
 
-How they are encoded (padded or packed, compiled, captured, in pieces, on several processes) is none of its business.
+How passes are computed (padded or packed, compiled, captured, in pieces, on several processes) is none of a method's
+business. A method is a class with `facts`, `Settings`, `inputs` and `loss`; CONTRIBUTING.md adds one step by step.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BaseModel
 from torch import Tensor, nn
 
 from nearer.encoder import Encoder
+from nearer.methods.facts import MethodFacts
 from nearer.text.reading import Reading
 
 Ids = NDArray[np.int64]
@@ -26,7 +29,7 @@ class Batch:
     """One process' part of a batch.
 
     fields: the token ids of its records, by field (a sentence has one, a pair two, a triplet three) and row;
-    records: the places of the whole batch's records in the corpus; random: draws for this step and process alone;
+    records: the numbers of the whole batch's records in the corpus; random: draws for this step and process alone;
     common_random: draws for this step that are the same in all processes.
     """
 
@@ -37,35 +40,77 @@ class Batch:
 
 
 @dataclass(frozen=True)
-class View:
-    """Sentences to encode, one for each record of the batch; by the encoder, or by one of the method's modules."""
+class Pass:
+    """Rows of token ids that go through a module, and what is wanted of them.
+
+    rows: one for each record of the batch, or k for each, those of a record one after the other.
+    module: "encoder", or the name of one of the method's own (`Method.modules`), trained or frozen.
+    wanted: a vector of each row, or the states of its tokens.
+    pooled: of each row the index of the token whose state becomes the vector; None: the model's own pooling.
+    positions: of each row the position of each token, counted from 0; None: 0, 1, 2 and so on.
+    noise_of: an earlier pass with as many rows, whose dropout masks this pass has too.
+    condition: an earlier pass with as many rows, whose vectors the module gets beside the rows.
+    replaces: an earlier pass of tokens with the same chosen ones. `Method.replace` makes new ids of what came out of
+        it, which take the place of the chosen ids here.
+    chosen: of each row which tokens are wanted, if tokens are; None: all.
+    labels: by name, an array for each row with one value for each token. The loss gets those of the chosen tokens.
+    """
 
     rows: Sequence[Ids]
-    encoder: str = "encoder"
-
-
-@dataclass(frozen=True)
-class MaskedTokens:
-    """Rows with masked tokens, which pass the encoder too; `chosen` marks the places to predict, `targets` has them."""
-
-    rows: Sequence[Ids]
-    chosen: Sequence[NDArray[np.bool_]]
-    targets: Sequence[Ids]
-    weight: float
+    module: str = "encoder"
+    wanted: Literal["vectors", "tokens"] = "vectors"
+    pooled: Sequence[int] | None = None
+    positions: Sequence[Ids] | None = None
+    noise_of: str | None = None
+    condition: str | None = None
+    replaces: str | None = None
+    chosen: Sequence[NDArray[np.bool_]] | None = None
+    labels: Mapping[str, Sequence[NDArray[Any]]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Inputs:
     """What a step computes on.
 
-    given: arrays of the whole batch (not of this process' part alone) that the loss needs besides vectors, such as
-    the teachers' rows; same_noise: all views pass under the same dropout masks.
+    passes: by the names under which the loss finds what came out, in the order in which they are computed.
+    given: arrays of the whole batch (not of this process' part alone) that the loss needs besides, such as the
+        teachers' rows.
     """
 
-    views: Sequence[View]
+    passes: Mapping[str, Pass]
     given: Mapping[str, NDArray[Any]] = field(default_factory=dict)
-    masked: MaskedTokens | None = None
-    same_noise: bool = False
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """The chosen tokens of a pass, one after the other, filled up so that few counts occur.
+
+    states: (tokens, width); ids: (tokens,) as they passed; labels: by name, (tokens,); real: (tokens,), false where
+    there is only filling.
+    """
+
+    states: Tensor
+    ids: Tensor
+    real: Tensor
+    labels: Mapping[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """What came out of all passes of the whole batch: vectors (rows, dimension) and tokens, by the passes' names."""
+
+    vectors: Mapping[str, Tensor]
+    tokens: Mapping[str, Tokens]
+
+
+class Modules(Protocol):
+    """The method's modules as they compute in this step."""
+
+    def __getitem__(self, name: str) -> Callable[..., Tensor]: ...
+
+    @property
+    def word_embeddings(self) -> Tensor:
+        """Those of the encoder's backbone (vocabulary, size)."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +128,18 @@ class Saveable(Protocol):
 
 
 class Method(ABC):
-    """A method's settings become an object of this kind; the loop knows nothing else of it."""
+    """A method's settings become an object of this kind; the loop knows nothing else of it.
+
+    facts: everything that is known of the method, for recipes, reports, model cards and documents.
+    Settings: what a recipe can set beside the loop's settings.
+    """
+
+    facts: ClassVar[MethodFacts]
+    Settings: ClassVar[type[BaseModel]]
+    settings: Any
+
+    def __init__(self, settings: Any) -> None:
+        self.settings = settings
 
     def relies_on_dropout(self, data: str) -> bool:
         """Whether two views of a record differ by dropout alone. data: what the recipe's records are."""
@@ -105,24 +161,35 @@ class Method(ABC):
         return []
 
     def modules(self) -> nn.ModuleDict:
-        """What is trained and checkpointed besides the encoder."""
+        """What is checkpointed besides the encoder, and trained where its parameters require a gradient.
+
+        A module that passes go through has `forward(ids, mask)` for vectors (rows, dimension), or `states(ids, mask)`
+        for tokens (rows, tokens, width), and takes `condition`, `positions` and `pooled` by these names where a pass
+        has them. One without a parameter that is trained is frozen: it stays in evaluation mode.
+        """
         return nn.ModuleDict()
 
     @abstractmethod
     def inputs(self, batch: Batch) -> Inputs:
-        """On the host, in a thread of its own, ahead of the step: no tensors here."""
+        """On the host, in a thread of its own, ahead of the step: no tensors here.
+
+        Everything random of a step is drawn here from the batch's generators, also what a sample inside the step needs
+        (as labels), so that every way of taking the step gets the same numbers.
+        """
+
+    def replace(self, name: str, tokens: Tokens, modules: Modules) -> Tensor:
+        """The ids (tokens,) that take the place of the chosen ones in pass `name`, from the tokens of an earlier one.
+
+        Without gradient, and a function of its arguments alone.
+        """
+        raise NotImplementedError(f"{type(self).__name__}: pass {name} replaces tokens, so it needs `replace`")
 
     @abstractmethod
-    def loss(self, vectors: Sequence[Tensor], given: Mapping[str, Tensor]) -> Losses:
-        """From the vectors of each view (whole batch, dimension). Tensors alone: it is replayed without Python."""
+    def loss(self, outputs: Outputs, given: Mapping[str, Tensor], modules: Modules) -> Losses:
+        """From what came out of all passes. Tensors alone: it is replayed without Python.
 
-    def token_loss(self, modules: nn.ModuleDict, words: Tensor, states: Tensor, targets: Tensor) -> Tensor:
-        """The summed loss of predicting masked tokens, for methods whose inputs have some.
-
-        modules: those of the method, as they are trained; words: the backbone's word embeddings; states (tokens,
-        width); targets (tokens,), −100 where there is nothing to predict.
+        Modules are called through `modules`, which takes care that several processes count their gradient once.
         """
-        raise NotImplementedError
 
     def identity(self) -> dict[str, str]:
         """By name, digests of what the method learns from besides the corpus: a run goes on only with the same."""
@@ -132,6 +199,6 @@ class Method(ABC):
         """What is saved at the end of a run: the trained encoder, or what is used for inference around it."""
         return encoder
 
-    @abstractmethod
     def describe(self) -> dict[str, Any]:
         """What a saved model should say about how it was trained."""
+        return {"method": self.facts.name, **self.settings.model_dump()}

@@ -16,7 +16,8 @@ from torch import Tensor
 from nearer.encoder import Encoder
 from nearer.errors import InputError, SettingError
 from nearer.methods.bounds import Temperature
-from nearer.methods.contract import Batch, Ids, Inputs, Losses, Method, View
+from nearer.methods.contract import Batch, Ids, Inputs, Losses, Method, Modules, Outputs, Pass
+from nearer.methods.facts import MethodFacts, Paper
 from nearer.objectives import alternating_norm
 from nearer.text.reading import Reading
 from nearer.text.records import DebiasedSample, Pair, Triplet
@@ -43,11 +44,30 @@ class DebCSESettings(BaseModel):
     as_printed: bool = Field(False, description="leave the positive out of the denominator, as Eq. 8 and 9 are printed")
 
 
+FACTS = MethodFacts(
+    name="debcse",
+    title="DebCSE",
+    what="Positives and negatives are sampled by inverse propensity, so that surface and meaning do not go together.",
+    paper=Paper(
+        "miao2023debcse",
+        "DebCSE: Rethinking Unsupervised Contrastive Sentence Embedding Learning in the Debiasing Perspective",
+        ("Miao, Pu", "Du, Zeyao", "Zhang, Junlin"),
+        "Proceedings of the 32nd ACM International Conference on Information and Knowledge Management",
+        2023,
+    ),
+    data=("debiased", "triplets", "pairs", "sentences"),
+)
+
+
 class DebCSE(Method):
     """The method as the loop sees it."""
 
+    facts = FACTS
+    Settings = DebCSESettings
+    settings: DebCSESettings
+
     def __init__(self, settings: DebCSESettings) -> None:
-        self.settings = settings
+        super().__init__(settings)
         self.positives = self.negatives = 0  # that a record has, known from the text
         self.positive_views = 1
 
@@ -81,13 +101,15 @@ class DebCSE(Method):
 
     def inputs(self, batch: Batch) -> Inputs:
         anchors, *others = batch.fields
-        views = [anchors, *self._positives(anchors, others[: self.positives], batch)]
+        passes = {"anchors": Pass(anchors)}
+        for number, rows in enumerate(self._positives(anchors, others[: self.positives], batch)):
+            passes[f"positives {number}"] = Pass(rows)
         if self.settings.mined_negatives:
-            views += others[self.positives :]
-        return Inputs([View(rows) for rows in views])
+            passes |= {f"negatives {number}": Pass(rows) for number, rows in enumerate(others[self.positives :])}
+        return Inputs(passes)
 
-    def loss(self, vectors: Sequence[Tensor], given: Mapping[str, Tensor]) -> Losses:
-        anchors, *others = vectors
+    def loss(self, outputs: Outputs, given: Mapping[str, Tensor], modules: Modules) -> Losses:
+        anchors, *others = outputs.vectors.values()
         mined = others[self.positive_views :]
         negatives = torch.stack(mined, dim=1) if mined else None  # (batch, m, dimension)
         each = [
@@ -106,7 +128,7 @@ class DebCSE(Method):
 
     def describe(self) -> dict[str, Any]:
         counts = {"positives_per_record": self.positives, "negatives_per_record": self.negatives}
-        return {"method": "debcse", **self.settings.model_dump(), **counts}
+        return {**super().describe(), **counts}
 
     def _positives(
         self, anchors: Sequence[Ids], positives: Sequence[Sequence[Ids]], batch: Batch

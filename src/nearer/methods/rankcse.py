@@ -6,7 +6,7 @@ against the second. The ablations of the paper are weights of 0.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -15,7 +15,8 @@ from torch import Tensor
 from nearer.encoder import Encoder
 from nearer.errors import InputError
 from nearer.methods.bounds import Temperature, Weight
-from nearer.methods.contract import Batch, Inputs, Losses, Method, View
+from nearer.methods.contract import Batch, Inputs, Losses, Method, Modules, Outputs, Pass
+from nearer.methods.facts import ACL_2023, MethodFacts, Paper
 from nearer.objectives import contrast, list_mle, list_net, ranking_consistency
 from nearer.objectives.similarity import similarities
 from nearer.teachers import TeacherList, Teachers
@@ -68,11 +69,41 @@ class RankCSESettings(BaseModel):
         return self
 
 
+FACTS = MethodFacts(
+    name="rankcse",
+    title="RankCSE",
+    what="Beside the contrast, both views of a batch are to rank its sentences alike, and as the teachers do.",
+    paper=Paper(
+        "liu2023rankcse",
+        "RankCSE: Unsupervised Sentence Representations Learning via Learning to Rank",
+        (
+            "Liu, Jiduan",
+            "Liu, Jiahao",
+            "Wang, Qifan",
+            "Wang, Jingang",
+            "Wu, Wei",
+            "Xian, Yunsen",
+            "Zhao, Dongyan",
+            "Chen, Kai",
+            "Yan, Rui",
+        ),
+        ACL_2023,
+        2023,
+    ),
+    data=("sentences",),
+    teachers="some",
+)
+
+
 class RankCSE(Method):
     """The method as the loop sees it."""
 
+    facts = FACTS
+    Settings = RankCSESettings
+    settings: RankCSESettings
+
     def __init__(self, settings: RankCSESettings) -> None:
-        self.settings = settings
+        super().__init__(settings)
         ranks = settings.ranking_weight > 0
         self.teachers = Teachers(settings.teachers if ranks else [], settings.teacher_weights if ranks else None)
 
@@ -100,9 +131,9 @@ class RankCSE(Method):
         if self.settings.ranking == "list_mle" and given:
             # in which order sentences stand that a teacher finds equally near
             given["tie_breaker"] = batch.common_random.random(len(batch.records), dtype="float32")
-        return Inputs([View(rows), View(rows)], given)
+        return Inputs({"first": Pass(rows), "second": Pass(rows)}, given)
 
-    def loss(self, vectors: Sequence[Tensor], given: Mapping[str, Tensor]) -> Losses:
+    def loss(self, outputs: Outputs, given: Mapping[str, Tensor], modules: Modules) -> Losses:
         settings = self.settings
         parts: dict[str, Tensor] = {}
         weights = {
@@ -110,7 +141,7 @@ class RankCSE(Method):
             "consistency": settings.consistency_weight,
             "ranking": settings.ranking_weight,
         }
-        scores = similarities(vectors[0], vectors[1])
+        scores = similarities(outputs.vectors["first"], outputs.vectors["second"])
         parts["contrastive"] = contrast(scores / settings.temperature)
         if settings.consistency_weight:
             parts["consistency"] = ranking_consistency(scores, temperature=settings.temperature)
@@ -139,6 +170,3 @@ class RankCSE(Method):
 
     def identity(self) -> dict[str, str]:
         return self.teachers.identity()
-
-    def describe(self) -> dict[str, Any]:
-        return {"method": "rankcse", **self.settings.model_dump()}

@@ -6,7 +6,7 @@ similarities (Eq. 6) beside the contrastive loss (Eq. 5); at inference its own r
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -17,7 +17,8 @@ from torch import Tensor
 from nearer.encoder import Encoder
 from nearer.errors import InputError
 from nearer.methods.bounds import Temperature, Weight
-from nearer.methods.contract import Batch, Inputs, Losses, Method, Saveable, View
+from nearer.methods.contract import Batch, Inputs, Losses, Method, Modules, Outputs, Pass, Saveable
+from nearer.methods.facts import ACL_2023, MethodFacts, Paper
 from nearer.objectives import contrast, rank_regression
 from nearer.objectives.similarity import similarities
 from nearer.teachers import CorpusCovariance, CorpusRanks, RankEncoder, Teacher, TeacherList
@@ -86,11 +87,39 @@ class RankEncoderSettings(BaseModel):
         return self
 
 
+FACTS = MethodFacts(
+    name="rankencoder",
+    title="RankEncoder",
+    what="Two sentences are alike if they see a corpus in the same order; the encoder learns these similarities.",
+    paper=Paper(
+        "seonwoo2023rankencoder",
+        "Ranking-Enhanced Unsupervised Sentence Representation Learning",
+        (
+            "Seonwoo, Yeon",
+            "Wang, Guoyin",
+            "Seo, Changmin",
+            "Choudhary, Sajal",
+            "Li, Jiwei",
+            "Li, Xiang",
+            "Xu, Puyang",
+            "Park, Sunghyun",
+            "Oh, Alice",
+        ),
+        ACL_2023,
+        2023,
+    ),
+    data=("sentences",),
+    teachers="one",
+    saves="an encoder with a corpus to rank, or the encoder alone (inference_weight 0)",
+)
+
+
 class RankEncoderTraining(Method):
     """The method as the loop sees it."""
 
-    def __init__(self, settings: RankEncoderSettings) -> None:
-        self.settings = settings
+    facts = FACTS
+    Settings = RankEncoderSettings
+    settings: RankEncoderSettings
 
     def relies_on_dropout(self, data: str) -> bool:
         return True
@@ -121,11 +150,11 @@ class RankEncoderTraining(Method):
         if len(batch.fields) > 1:
             raise InputError("RankEncoder learns from sentences alone: set data=sentences.")
         rows = batch.fields[0]
-        return Inputs([View(rows), View(rows)], {"teacher": self.teacher.of(batch.records)})
+        return Inputs({"first": Pass(rows), "second": Pass(rows)}, {"teacher": self.teacher.of(batch.records)})
 
-    def loss(self, vectors: Sequence[Tensor], given: Mapping[str, Tensor]) -> Losses:
+    def loss(self, outputs: Outputs, given: Mapping[str, Tensor], modules: Modules) -> Losses:
         settings = self.settings
-        scores = similarities(vectors[0], vectors[1])
+        scores = similarities(outputs.vectors["first"], outputs.vectors["second"])
         contrastive = contrast(scores / settings.temperature)
         with torch.no_grad():
             wanted = self.ranks.similarities(given["teacher"], given["teacher"])
@@ -149,6 +178,3 @@ class RankEncoderTraining(Method):
             approximate=self.settings.approximate,
             progress=progress,
         )
-
-    def describe(self) -> dict[str, Any]:
-        return {"method": "rankencoder", **self.settings.model_dump()}

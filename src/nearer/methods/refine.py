@@ -6,7 +6,7 @@ and the encoder learns the order of Φ̂'s rows (Eq. 8). There is no contrast wi
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -19,7 +19,8 @@ from nearer.encoder import Encoder
 from nearer.encoder.pickles import is_converted
 from nearer.errors import InputError
 from nearer.methods.bounds import Temperature, Weight
-from nearer.methods.contract import Batch, Inputs, Losses, Method, View
+from nearer.methods.contract import Batch, Inputs, Losses, Method, Modules, Outputs, Pass
+from nearer.methods.facts import MethodFacts, Paper
 from nearer.objectives import fused_ranking
 from nearer.objectives.fused_ranking import Variant
 from nearer.objectives.similarity import similarities
@@ -67,11 +68,40 @@ class RefinementSettings(BaseModel):
         return self
 
 
+FACTS = MethodFacts(
+    name="refine",
+    title="Refinement by ranking sentences",
+    what="A trained encoder learns the order of generated sentences, each of which lies further from the first.",
+    paper=Paper(
+        "he2025refining",
+        "Refining Sentence Embedding Model through Ranking Sentences Generation with Large Language Models",
+        (
+            "He, Liyang",
+            "Liu, Chenglong",
+            "Li, Rui",
+            "Huang, Zhenya",
+            "Ruan, Shulan",
+            "Zhou, Jun",
+            "Chen, Enhong",
+        ),
+        "Findings of the Association for Computational Linguistics: ACL 2025",
+        2025,
+    ),
+    data=("lists",),
+    teachers="optional",
+    views=1,
+)
+
+
 class Refinement(Method):
-    """The method as the loop sees it. View k is the k-th sentence of each list of the batch."""
+    """The method as the loop sees it. Pass k is the k-th sentence of each list of the batch."""
+
+    facts = FACTS
+    Settings = RefinementSettings
+    settings: RefinementSettings
 
     def __init__(self, settings: RefinementSettings) -> None:
-        self.settings = settings
+        super().__init__(settings)
         self.judges = Teachers(settings.teachers, settings.teacher_weights)
 
     def prepare(
@@ -108,11 +138,11 @@ class Refinement(Method):
             places[:, 1:] = batch.common_random.permuted(places[:, 1:], axis=1)
             given["order"] = places
         given |= self.judges.given(batch.records[:, None] * size + places)
-        return Inputs([View(rows) for rows in batch.fields], given)
+        return Inputs({f"sentence {number}": Pass(rows) for number, rows in enumerate(batch.fields)}, given)
 
-    def loss(self, vectors: Sequence[Tensor], given: Mapping[str, Tensor]) -> Losses:
+    def loss(self, outputs: Outputs, given: Mapping[str, Tensor], modules: Modules) -> Losses:
         settings = self.settings
-        lists = torch.stack(list(vectors), dim=1)  # (lists, list, dimension)
+        lists = torch.stack(list(outputs.vectors.values()), dim=1)  # (lists, list, dimension)
         if "order" in given:
             lists = lists.gather(1, given["order"][..., None].expand_as(lists))
         ranking = fused_ranking(
@@ -129,4 +159,4 @@ class Refinement(Method):
         return self.judges.identity()
 
     def describe(self) -> dict[str, Any]:
-        return {"method": "refine", **self.settings.model_dump(), "teachers": self.judges.describe()}
+        return {**super().describe(), "teachers": self.judges.describe()}

@@ -18,8 +18,10 @@ from nearer.encoder import Encoder
 from nearer.encoder.language_head import LanguageHead, language_head
 from nearer.errors import InputError
 from nearer.methods.bounds import LARGEST_WEIGHT, Temperature, Weight
-from nearer.methods.contract import Batch, Ids, Inputs, Losses, MaskedTokens, Method, View
+from nearer.methods.contract import Batch, Ids, Inputs, Losses, Method, Modules, Outputs, Pass
+from nearer.methods.facts import MethodFacts, Paper
 from nearer.objectives import info_nce, masked_language
+from nearer.objectives.masked_language import NOTHING
 from nearer.text.masking import Masker
 from nearer.text.reading import Reading
 from nearer.text.words import Augmenter
@@ -47,11 +49,31 @@ class SimCSESettings(BaseModel):
     augmentation_rate: float = Field(0.1, ge=0, lt=1, description="share of words that crop or word_deletion removes")
 
 
+FACTS = MethodFacts(
+    name="simcse",
+    title="SimCSE",
+    what="A sentence is to be nearer to its own view (or to its positive) than to the other sentences of the batch.",
+    paper=Paper(
+        "gao2021simcse",
+        "SimCSE: Simple Contrastive Learning of Sentence Embeddings",
+        ("Gao, Tianyu", "Yao, Xingcheng", "Chen, Danqi"),
+        "Proceedings of the 2021 Conference on Empirical Methods in Natural Language Processing",
+        2021,
+    ),
+    data=("sentences", "pairs", "triplets"),
+)
+SIDES = ("anchors", "positives", "hard_negatives")
+
+
 class SimCSE(Method):
     """The method as the loop sees it."""
 
+    facts = FACTS
+    Settings = SimCSESettings
+    settings: SimCSESettings
+
     def __init__(self, settings: SimCSESettings) -> None:
-        self.settings = settings
+        super().__init__(settings)
         self.second: Encoder | None = None
         self.language_head: LanguageHead | None = None
 
@@ -85,25 +107,29 @@ class SimCSE(Method):
         return nn.ModuleDict({name: module for name, module in parts.items() if module is not None})
 
     def inputs(self, batch: Batch) -> Inputs:
-        rows = self._rows(batch)
+        sides = dict(zip(SIDES, self._rows(batch), strict=False))
         others = "second" if self.second is not None else "encoder"
-        views = [View(rows[0]), *[View(each, others) for each in rows[1:]]]
-        return Inputs(views, masked=self._masked(rows, batch), same_noise=self.settings.fixed_masks)
+        same_masks = "anchors" if self.settings.fixed_masks else None
+        passes = {"anchors": Pass(sides.pop("anchors"))}
+        passes |= {name: Pass(rows, others, noise_of=same_masks) for name, rows in sides.items()}
+        if self.language_head is not None:
+            passes["masked"] = self._masked([ids for each in passes.values() for ids in each.rows], batch)
+        return Inputs(passes)
 
-    def loss(self, vectors: Sequence[Tensor], given: Mapping[str, Tensor]) -> Losses:
+    def loss(self, outputs: Outputs, given: Mapping[str, Tensor], modules: Modules) -> Losses:
         contrastive = info_nce(
-            *vectors,
+            *outputs.vectors.values(),
             temperature=self.settings.temperature,
             hard_negative_weight=self.settings.hard_negative_weight,
             similarity=self.settings.similarity,
         )
-        return Losses(contrastive, {"contrastive": contrastive})
-
-    def token_loss(self, modules: nn.ModuleDict, words: Tensor, states: Tensor, targets: Tensor) -> Tensor:
-        return masked_language(modules["language_head"](states, words), targets)
-
-    def describe(self) -> dict[str, Any]:
-        return {"method": "simcse", **self.settings.model_dump()}
+        if "masked" not in outputs.tokens:
+            return Losses(contrastive, {"contrastive": contrastive})
+        masked = outputs.tokens["masked"]
+        targets = masked.labels["targets"].where(masked.real, NOTHING)
+        logits = modules["language_head"](masked.states, modules.word_embeddings)
+        mlm = masked_language(logits, targets) / masked.real.sum().clamp(min=1)
+        return Losses(contrastive + self.settings.mlm_weight * mlm, {"contrastive": contrastive, "mlm": mlm})
 
     def _rows(self, batch: Batch) -> list[list[Ids]]:
         """Anchors, positives and, of triplets, hard negatives."""
@@ -114,11 +140,12 @@ class SimCSE(Method):
         rows = list(batch.fields[0])
         return [rows, [self.augmenter(ids, batch.random) for ids in rows]]
 
-    def _masked(self, rows: Sequence[Sequence[Ids]], batch: Batch) -> MaskedTokens | None:
+    def _masked(self, copies: Sequence[Ids], batch: Batch) -> Pass:
         """Every copy is masked for itself and passes the encoder a second time."""
-        if self.language_head is None:
-            return None
-        copies = [ids for view in rows for ids in view]
         masked = [self.masker(ids, batch.random) for ids in copies]
-        weight = self.settings.mlm_weight
-        return MaskedTokens([ids for ids, _ in masked], [places for _, places in masked], copies, weight)
+        return Pass(
+            [ids for ids, _ in masked],
+            wanted="tokens",
+            chosen=[chosen for _, chosen in masked],
+            labels={"targets": copies},
+        )

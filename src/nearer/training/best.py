@@ -23,7 +23,7 @@ class Best:
     @torch.no_grad()
     def keep(self, step: int) -> None:
         self._step = step
-        weights = [weight.detach() for weight in self.encoder.parameters()]
+        weights = self._current()
         if self._weights is None:
             self._weights = [torch.empty_like(weight) for weight in weights]
         torch._foreach_copy_(self._weights, weights)
@@ -32,7 +32,7 @@ class Best:
         """To the folder, if there is anything new."""
         if self._weights is None:
             return
-        current = [weight.detach().clone() for weight in self.encoder.parameters()]
+        current = [weight.clone() for weight in self._current()]
         self._put(self._weights)
         try:
             self.encoder.save(best_folder(self.checkpoints, self._step), overwrite=True)
@@ -42,4 +42,8 @@ class Best:
 
     @torch.no_grad()
     def _put(self, weights: list[Tensor]) -> None:
-        torch._foreach_copy_([weight.detach() for weight in self.encoder.parameters()], weights)
+        torch._foreach_copy_(self._current(), weights)
+
+    def _current(self) -> list[Tensor]:
+        """Weights, and buffers such as the running means of a batch norm."""
+        return [tensor.detach() for tensor in (*self.encoder.parameters(), *self.encoder.buffers())]

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.func import functional_call
 
-from nearer.distributed import gather_rows, total
-from nearer.methods.contract import Losses, Method
-from nearer.training.prepared import Layout, Pass, Plan, tensors_of
+from nearer.distributed import gather_rows, gather_unequal, rank, world_size
+from nearer.methods.contract import Losses, Method, Outputs, Tokens
+from nearer.training.prepared import Group, Layouts, Plan, Portion, tensors_of
 from nearer.training.working_copy import WorkingCopy
 
 Tensors = dict[str, Tensor]
@@ -21,82 +23,238 @@ def unseeded(number: int) -> None:
 
 
 class Computation:
-    """Forward and backward of one batch. `seed(n)` is called before pass n, so that a pass can be repeated."""
+    """Forward and backward of one batch. `seed(n)` is called before portion n, so that it can be repeated."""
 
-    def __init__(self, working: WorkingCopy, method: Method, layout: Layout) -> None:
+    def __init__(self, working: WorkingCopy, method: Method, layouts: Layouts) -> None:
         self.working = working
         self.method = method
-        self.layout = layout
+        self.layouts = layouts
 
     def backward(self, plan: Plan, tensors: Tensors, share: float, seed: Seed) -> Losses:
         """Add `share` of the batch's gradient to that of the working weights; returns losses without graph."""
-        contrast = self._in_pieces if plan.in_pieces else self._at_once
-        losses = contrast(plan, tensors, share, seed)
-        if not plan.masked:
-            return losses
-        masked = self._masked(plan, tensors, share, seed)
-        return Losses(losses.total + plan.masked_weight * masked, {**losses.parts, "mlm": masked})
+        step = _Step(self, plan, tensors, seed)
+        losses = step.backward_in_pieces(share) if plan.in_pieces else step.backward_at_once(share)
+        return Losses(losses.total.detach(), {name: part.detach() for name, part in losses.parts.items()})
 
-    def _at_once(self, plan: Plan, tensors: Tensors, share: float, seed: Seed) -> Losses:
-        vectors = [self._vectors(plan, number, tensors, seed) for number in range(len(plan.passes))]
-        losses = self._loss(plan, vectors, tensors)
+
+class _Step:
+    """One batch on its way. values: of each group, vectors or states (rows, size) of all its portions."""
+
+    def __init__(self, computation: Computation, plan: Plan, tensors: Tensors, seed: Seed) -> None:
+        self.working = computation.working
+        self.method = computation.method
+        self.layouts = computation.layouts
+        self.modules = LossModules(computation.working)
+        self.plan = plan
+        self.tensors = {portion.name: tensors_of(portion.name, tensors) for portion in plan.portions}
+        self.given = tensors_of("given", tensors)
+        self.seed = seed
+        self.drawn: dict[int, Tensor] = {}  # seeds of dropout that other portions have as well
+        self.values: list[Tensor] = []
+
+    def backward_at_once(self, share: float) -> Losses:
+        for group in self.plan.groups:
+            self.values.append(self._compute_all(group))
+        losses = self._loss()
         (losses.total * share).backward()  # type: ignore[no-untyped-call]
-        return _detached(losses)
+        return losses
 
-    def _in_pieces(self, plan: Plan, tensors: Tensors, share: float, seed: Seed) -> Losses:
-        """Gradient caching: vectors first, then the loss' gradient for them, then each piece again with its share.
+    def backward_in_pieces(self, share: float) -> Losses:
+        """Gradient caching: everything first without a graph, then the loss' gradient for it, then each portion again.
 
-        One more forward pass, and the memory of one piece; the gradient is that of the whole batch.
+        One more forward pass, and the memory of one portion; the gradient is that of the whole batch.
         """
-        with torch.no_grad():
-            vectors = [self._vectors(plan, number, tensors, seed) for number in range(len(plan.passes))]
-        leaves = [rows.detach().requires_grad_() for rows in vectors]
-        losses = self._loss(plan, leaves, tensors)
-        gradients = torch.autograd.grad(losses.total * share, leaves)
-        for number, gradient in enumerate(gradients):
-            self._vectors(plan, number, tensors, seed).backward(gradient)  # type: ignore[no-untyped-call]
-        return _detached(losses)
+        for group in self.plan.groups:
+            with torch.no_grad():
+                value = self._compute_all(group)
+            self.values.append(value.detach().requires_grad_(not self.working.is_frozen(group.module)))
+        losses = self._loss()
+        (losses.total * share).backward()  # type: ignore[no-untyped-call]
+        # what has a condition adds to the gradient of that, so it comes before it
+        conditioned = [number for number, group in enumerate(self.plan.groups) if group.condition is not None]
+        others = [number for number, group in enumerate(self.plan.groups) if group.condition is None]
+        for number in (*reversed(conditioned), *others):
+            self._backward_again(number)
+        return losses
 
-    def _vectors(self, plan: Plan, number: int, tensors: Tensors, seed: Seed) -> Tensor:
-        this = plan.passes[number]
-        self._make_noise(0 if plan.same_noise else number, seed, again=not (plan.same_noise and number))
-        return self.layout.vectors(self.working.by_name(this.encoder), tensors_of(this.name, tensors), this.rows)
+    def _backward_again(self, number: int) -> None:
+        group, gradient = self.plan.groups[number], self.values[number].grad
+        if gradient is None:
+            return
+        start = 0
+        for portion in group.portions:
+            condition = self._condition(group, portion)
+            if condition is not None:
+                condition = condition.detach().requires_grad_()
+            value = self._compute(group, portion, condition)
+            value.backward(gradient[start : start + len(value)])  # type: ignore[no-untyped-call]
+            start += len(value)
+            if condition is not None and condition.grad is not None:
+                self._add_gradient(group.condition, portion, condition.grad)
 
-    def _make_noise(self, number: int, seed: Seed, *, again: bool = True) -> None:
-        seed(number)
-        if self.working.noise is not None and (again or seed is not unseeded):
-            self.working.noise.draw()
+    def _compute_all(self, group: Group) -> Tensor:
+        frozen = self.working.is_frozen(group.module)
+        with torch.set_grad_enabled(torch.is_grad_enabled() and not frozen):
+            found = []
+            for portion in group.portions:
+                if group.replaces is not None:
+                    self._replace_tokens(group, portion)
+                found.append(self._compute(group, portion, self._condition(group, portion)))
+        return found[0] if len(found) == 1 else torch.cat(found)
 
-    def _loss(self, plan: Plan, vectors: list[Tensor], tensors: Tensors) -> Losses:
-        views = [gather_rows(rows, plan.counts) for rows in _views(plan, vectors)]
-        return self.method.loss(views, tensors_of("given", tensors))
+    def _compute(self, group: Group, portion: Portion, condition: Tensor | None) -> Tensor:
+        self._make_noise(portion)
+        module, layout = self.working.by_name(group.module), self.layouts[group.module]
+        tensors = self.tensors[portion.name]
+        if not group.tokens:
+            return layout.vectors(module, tensors, portion.rows, condition)
+        return layout.states(module, tensors, condition).index_select(0, tensors["chosen"])
 
-    def _masked(self, plan: Plan, tensors: Tensors, share: float, seed: Seed) -> Tensor:
-        """The masked language loss over the whole batch, with the gradient of this process' rows."""
-        count = total(tensors["masked/count"]).clamp(min=1)
-        summed = torch.zeros((), device=count.device)
-        for number, this in enumerate(plan.masked):
-            self._make_noise(len(plan.passes) + number, seed)
-            loss = self._token_loss(this, tensors_of(this.name, tensors))
-            (loss * (share * plan.masked_weight) / count).backward()  # type: ignore[no-untyped-call]
-            summed += loss.detach()
-        return total(summed) / count
+    def _make_noise(self, portion: Portion) -> None:
+        self.seed(portion.noise)
+        noise = self.working.noise
+        if noise is None:
+            return
+        if portion.noise == portion.number or self.seed is not unseeded:
+            noise.draw()
+        else:
+            noise.seeds.copy_(self.drawn[portion.noise])
+        if portion.number in self.plan.shared_noise:
+            self.drawn[portion.number] = noise.seeds.clone()
 
-    def _token_loss(self, this: Pass, tensors: Tensors) -> Tensor:
-        states = self.layout.states(self.working.by_name(this.encoder), tensors)
-        chosen = states.index_select(0, tensors["places"])
-        return self.method.token_loss(self.working.modules, self.working.words, chosen, tensors["targets"])
+    def _condition(self, group: Group, portion: Portion) -> Tensor | None:
+        """The vectors of the pass that the group names, those of the portion's rows."""
+        if group.condition is None:
+            return None
+        value, first = self._rows_of(group.condition)
+        return value[first + portion.start : first + portion.start + portion.rows]
+
+    def _add_gradient(self, name: str | None, portion: Portion, gradient: Tensor) -> None:
+        assert name is not None
+        value, first = self._rows_of(name)
+        if not value.requires_grad:
+            return
+        if value.grad is None:
+            value.grad = torch.zeros_like(value)
+        value.grad[first + portion.start : first + portion.start + portion.rows] += gradient
+
+    def _rows_of(self, name: str) -> tuple[Tensor, int]:
+        """The value of the group that a pass is in, and the pass' first row there."""
+        for group, value in zip(self.plan.groups, self.values, strict=False):
+            first = 0
+            for other, rows in group.passes:
+                if other == name:
+                    return value, first
+                first += rows
+        raise KeyError(name)
+
+    @torch.no_grad()
+    def _replace_tokens(self, group: Group, portion: Portion) -> None:
+        """New ids in place of the chosen ones, from what came out of the same rows of an earlier pass."""
+        number, source = next(
+            (number, each) for number, each in enumerate(self.plan.groups) if each.passes[0][0] == group.replaces
+        )
+        [earlier] = [each for each in source.portions if each.start == portion.start]
+        sizes = [len(self.tensors[each.name]["chosen"]) for each in source.portions]
+        start = sum(sizes[: source.portions.index(earlier)])
+        states = self.values[number][start : start + len(self.tensors[earlier.name]["chosen"])]
+        tokens = self._tokens(states.detach(), source, [earlier])
+        ids = self.method.replace(group.passes[0][0], tokens, self.modules)
+        self.tensors[portion.name] = replace_ids(self.tensors[portion.name], ids)
+
+    def _tokens(self, states: Tensor, group: Group, portions: Sequence[Portion]) -> Tokens:
+        def joined(name: str) -> Tensor:
+            found = [self.tensors[portion.name][name] for portion in portions]
+            return found[0] if len(found) == 1 else torch.cat(found)
+
+        ids = [chosen_ids(self.tensors[portion.name]) for portion in portions]
+        labels = {name: joined(f"label {name}") for name in group.labels}
+        return Tokens(states, ids[0] if len(ids) == 1 else torch.cat(ids), joined("real"), labels)
+
+    def _loss(self) -> Losses:
+        vectors: dict[str, Tensor] = {}
+        tokens: dict[str, Tokens] = {}
+        for group, value in zip(self.plan.groups, self.values, strict=True):
+            if group.tokens:
+                tokens[group.passes[0][0]] = _gathered(self._tokens(value, group, group.portions))
+                continue
+            rows = [count for _, count in group.passes]
+            for (name, count), own in zip(group.passes, torch.split(value, rows), strict=True):
+                vectors[name] = gather_rows(own, self._counts(count))
+        in_order = {name: vectors[name] for name in self.plan.names if name in vectors}
+        return self.method.loss(Outputs(in_order, tokens), self.given, self.modules)
+
+    def _counts(self, rows: int) -> list[int]:
+        """Rows of each process in a pass that has so many here."""
+        of_each = rows // self.plan.counts[rank()]
+        return [of_each * count for count in self.plan.counts]
 
 
-def _views(plan: Plan, vectors: list[Tensor]) -> list[Tensor]:
-    """The rows of each view, from the rows of each pass."""
-    split = {}
-    for encoder in dict.fromkeys(name for name, _ in plan.views):
-        rows = [part for part, this in zip(vectors, plan.passes, strict=True) if this.encoder == encoder]
-        counts = [count for name, count in plan.views if name == encoder]
-        split[encoder] = iter(torch.split(torch.cat(rows) if len(rows) > 1 else rows[0], counts))
-    return [next(split[encoder]) for encoder, _ in plan.views]
+class LossModules:
+    """A method's modules for its loss, which every process computes for the whole batch.
+
+    Gradients of all processes are summed, and all of them get the same one here: each contributes its share.
+    """
+
+    def __init__(self, working: WorkingCopy) -> None:
+        self.working = working
+
+    def __getitem__(self, name: str) -> Callable[..., Any]:
+        module = self.working.modules[name]
+        if world_size() == 1:
+            return module
+        parameters = {each: _shared(parameter) for each, parameter in module.named_parameters()}
+        return lambda *given, **named: functional_call(module, parameters, given, named)
+
+    @property
+    def word_embeddings(self) -> Tensor:
+        words = self.working.words
+        return words if world_size() == 1 else _shared(words)
 
 
-def _detached(losses: Losses) -> Losses:
-    return Losses(losses.total.detach(), {name: part.detach() for name, part in losses.parts.items()})
+def _shared(parameter: Tensor) -> Tensor:
+    shared: Tensor = _Share.apply(parameter, 1 / world_size())  # type: ignore[no-untyped-call]
+    return shared
+
+
+class _Share(torch.autograd.Function):
+    """The same tensor, with a part of its gradient."""
+
+    @staticmethod
+    def forward(context: Any, parameter: Tensor, part: float) -> Tensor:
+        context.part = part
+        return parameter.view_as(parameter)
+
+    @staticmethod
+    def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        return gradients[0] * context.part, None
+
+
+def _gathered(tokens: Tokens) -> Tokens:
+    """Those of all processes."""
+    if world_size() == 1:
+        return tokens
+    labels = {name: gather_unequal(values) for name, values in tokens.labels.items()}
+    return Tokens(gather_unequal(tokens.states), gather_unequal(tokens.ids), gather_unequal(tokens.real), labels)
+
+
+def _ids_by_name(tensors: Tensors) -> dict[str, Tensor]:
+    """The ids of a portion: one tensor, or those of each of its rectangles."""
+    return {name: tensor for name, tensor in tensors.items() if name.removeprefix("ids").isdigit() or name == "ids"}
+
+
+def chosen_ids(tensors: Tensors) -> Tensor:
+    flat = torch.cat([ids.flatten() for ids in _ids_by_name(tensors).values()])
+    return flat.index_select(0, tensors["chosen"])
+
+
+def replace_ids(tensors: Tensors, new: Tensor) -> Tensors:
+    """The same tensors with other ids for the chosen tokens."""
+    named = _ids_by_name(tensors)
+    flat = torch.cat([*[ids.flatten() for ids in named.values()], tensors["chosen"].new_zeros(1)])
+    # what only fills up is written behind all ids
+    where = tensors["chosen"].where(tensors["real"], len(flat) - 1)
+    flat = flat.scatter(0, where, new.to(flat.dtype))
+    parts = torch.split(flat[:-1], [ids.numel() for ids in named.values()])
+    replaced = {name: part.view_as(ids) for (name, ids), part in zip(named.items(), parts, strict=True)}
+    return {**tensors, **replaced}

@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from nearer.errors import SettingError
-from nearer.methods import METHODS
+from nearer.methods import known_methods
 from nearer.teachers import TeacherSettings
 from nearer.training.recipes import Recipe, find_recipe, load_recipe
 from nearer.training.settings import TrainingSettings
@@ -43,13 +43,14 @@ class Setting:
 
 def settings_of(method: str | None = None) -> dict[str, list[Setting]]:
     """By heading: all that a recipe of a method can set, or of any method."""
-    if method is not None and method not in METHODS:
-        near = difflib.get_close_matches(method, METHODS, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(METHODS)}."
+    methods = known_methods()
+    if method is not None and method not in methods:
+        near = difflib.get_close_matches(method, methods, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(methods)}."
         raise SettingError(f"method: there is none named {method!r}; {hint}")
-    chosen = [method] if method is not None else list(METHODS)
-    of_methods = {name: list(_settings(METHODS[name][1])) for name in chosen}
-    taught = any("teachers" in METHODS[name][1].model_fields for name in chosen)
+    chosen = [method] if method is not None else list(methods)
+    of_methods = {name: list(_settings(methods[name].Settings)) for name in chosen}
+    taught = any(methods[name].facts.teachers != "none" for name in chosen)
     teacher = {TEACHER: list(_settings(TeacherSettings))} if taught else {}
     return {**of_methods, LOOP: list(_settings(TrainingSettings)), **teacher}
 
@@ -74,7 +75,7 @@ def described_recipe(source: str) -> DescribedRecipe:
     text = find_recipe(source).read_text(encoding="utf-8")
     head = [line.lstrip("# ").strip() for line in _head(text)]
     is_command = bool(head) and head[0].startswith("nearer ")
-    models = (TrainingSettings, METHODS[recipe.training.method][1])
+    models = (TrainingSettings, known_methods()[recipe.training.method].Settings)
     meaning = {setting.name: setting.description for model in models for setting in _settings(model)}
     rows = [(name, value, _with_comment(meaning[name], comment)) for name, value, comment in _entries(text)]
     return DescribedRecipe(
@@ -87,7 +88,7 @@ def described_recipe(source: str) -> DescribedRecipe:
 
 def method_in_words(method: str) -> str:
     """The first sentence of the file that holds a method, which says what it does."""
-    module = importlib.import_module(METHODS[method][0].__module__)
+    module = importlib.import_module(known_methods()[method].__module__)
     return " ".join((module.__doc__ or "").strip().partition("\n\n")[0].split())
 
 

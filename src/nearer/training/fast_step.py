@@ -98,8 +98,8 @@ class FastStep:
         if key in self.graphs:
             return True
         # attention other than our kernel draws its dropout from the device, and a graph cannot seed that for each pass
-        seeded = self.computation.working.noise is not None and getattr(self.computation.layout, "kernel", False)
-        if not self.capture or batch.plan.in_pieces or (batch.plan.same_noise and not seeded):
+        seeded = self.computation.working.noise is not None and getattr(self.computation.layouts.usual, "kernel", False)
+        if not self.capture or batch.plan.in_pieces or (batch.plan.shared_noise and not seeded):
             return False
         if sum(batch.plan.counts) != self.usual or len(self.graphs) >= MOST_GRAPHS:
             return False

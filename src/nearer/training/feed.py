@@ -17,8 +17,10 @@ DROPOUT, AUGMENTATION, COMMON = 1, 2, 3
 class Feed:
     """Batches by number."""
 
-    def __init__(self, store: TokenStore, settings: TrainingSettings) -> None:
+    def __init__(self, store: TokenStore, settings: TrainingSettings, *, views: int = 2) -> None:
+        """views: how often a record of one sentence passes the encoder."""
         self.store = store
+        self.views = views
         self.seed = settings.seed
         self.plan = BatchPlan(
             self._lengths().max(axis=1),
@@ -50,7 +52,7 @@ class Feed:
 
     def token_spread(self) -> int:
         """How far apart the largest and the smallest batch are, in tokens that pass the encoder."""
-        tokens = self._lengths().sum(axis=1) * (2 if self.store.fields == 1 else 1)  # a sentence has two views
+        tokens = self._lengths().sum(axis=1) * (self.views if self.store.fields == 1 else 1)
         totals = self.plan.totals(tokens)
         return int(totals.max() - totals.min())
 

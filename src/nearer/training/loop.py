@@ -21,6 +21,7 @@ from nearer.training.optimiser import learning_rate
 from nearer.training.selection import Selection
 from nearer.training.trainer import Trainer
 from nearer.training.watch import Watch
+from nearer.training.working_copy import set_training
 from nearer.typed_files import as_typed
 
 LOG_EVERY = 10
@@ -127,7 +128,7 @@ def fit(trainer: Trainer, folder: Path, selection: Selection | None, *, progress
 
     try:
         with listening() as interruption:
-            trainer.model.train()
+            set_training(trainer.model)
             if state.step == 0 and first:
                 evaluate()  # the untrained model counts as a candidate: training may make things worse
             while state.step < steps:

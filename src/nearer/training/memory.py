@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from nearer.errors import SettingError
-from nearer.training.prepared import Pass, Prepared
+from nearer.training.prepared import Portion, Prepared
 from nearer.training.trainer import Trainer
 
 SAMPLE = 4  # sentences
@@ -65,24 +65,27 @@ def check_memory(trainer: Trainer) -> list[str]:
 def estimate_memory(trainer: Trainer) -> Estimate:
     batch = trainer.prepared(0)[0]
     plan = batch.plan
-    at_once = max((batch_tokens(batch, [each]) for each in plan.passes), default=0)
+    # those of frozen modules keep nothing for a way back, but pass all the same
+    trained = [
+        portion for group in plan.groups if not trainer.working.is_frozen(group.module) for portion in group.portions
+    ]
+    at_once = max((batch_tokens(batch, [each]) for each in trained), default=0)
     if not plan.in_pieces:
-        at_once = batch_tokens(batch, plan.passes)
-    masked = max((batch_tokens(batch, [each]) for each in plan.masked), default=0)
+        at_once = batch_tokens(batch, trained)
     return Estimate(
         fixed=_fixed(trainer) + _similarities(trainer) + _vocabulary(trainer, batch),
         token=_kept_for_each_token(trainer),
-        tokens=max(at_once, masked),
+        tokens=at_once,
         longest=trainer.settings.longest,
         free=free_memory(trainer.device),
         device=str(trainer.device),
     )
 
 
-def batch_tokens(batch: Prepared, passes: Sequence[Pass]) -> int:
-    """Tokens, padding included, in these passes of a batch."""
-    of_passes = tuple(f"{each.name}/ids" for each in passes)  # and ids1, where rows stand in several rectangles
-    return sum(tensor.numel() for name, tensor in batch.tensors.items() if name.startswith(of_passes))
+def batch_tokens(batch: Prepared, portions: Sequence[Portion]) -> int:
+    """Tokens, padding included, in these portions of a batch."""
+    of_these = tuple(f"{each.name}/ids" for each in portions)  # and ids1, where rows stand in several rectangles
+    return sum(tensor.numel() for name, tensor in batch.tensors.items() if name.startswith(of_these))
 
 
 def free_memory(device: torch.device) -> int | None:
@@ -122,13 +125,13 @@ def _similarities(trainer: Trainer) -> int:
 
 
 def _vocabulary(trainer: Trainer, batch: Prepared) -> int:
-    """Scores over the vocabulary for each masked token, in both precisions, and their gradients."""
-    masked = max((batch.tensors[f"{each.name}/places"].numel() for each in batch.plan.masked), default=0)
-    return 12 * masked * len(trainer.encoder.tokenizer)
+    """Scores over the vocabulary for each chosen token, in both precisions, and their gradients."""
+    chosen = sum(tensor.numel() for name, tensor in batch.tensors.items() if name.endswith("/chosen"))
+    return 12 * chosen * len(trainer.encoder.tokenizer)
 
 
 def _kept_for_each_token(trainer: Trainer) -> float:
-    encoder, layout = trainer.working.encoder, trainer.layout
+    encoder, layout = trainer.working.encoder, trainer.layouts.usual
     row = np.full(trainer.settings.longest, trainer.encoder.padding_id, dtype=np.int64)
     arrays = layout.arrays([row] * SAMPLE)
     tensors = {name: torch.from_numpy(array).to(trainer.device) for name, array in arrays.items()}

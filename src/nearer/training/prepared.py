@@ -1,8 +1,13 @@
-"""A method's inputs as arrays of fixed kinds, ready for the device."""
+"""A method's passes as arrays of fixed kinds, ready for the device, and the plan by which they are computed.
+
+Passes of one kind through one module go together (a *group*); a group is computed in *portions*: at once, or so many
+rows at a time. The plan says all of this without a number of the batch, so batches with equal plans and shapes can
+share a captured step.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
@@ -12,55 +17,94 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nearer.encoder import Encoder
-from nearer.methods.contract import Ids, Inputs, MaskedTokens
-from nearer.objectives.masked_language import NOTHING
+from nearer.methods.contract import Ids, Inputs, Pass
 
-# Masked tokens are filled up to a multiple of this, so that few counts occur
-MASKED_QUANTUM = 128
+# Chosen tokens are filled up to a multiple of this, so that few counts occur
+TOKEN_QUANTUM = 128
 
 
 class Layout(Protocol):
     """How rows of tokens stand in tensors: `encoder.padded` or `encoder.packed`."""
 
-    def arrays(self, rows: Sequence[Ids]) -> dict[str, NDArray[Any]]: ...
+    def arrays(
+        self, rows: Sequence[Ids], *, pooled: Sequence[int] | None = None, positions: Sequence[Ids] | None = None
+    ) -> dict[str, NDArray[Any]]: ...
 
-    def vectors(self, encoder: Encoder, tensors: dict[str, Tensor], rows: int) -> Tensor: ...
+    def vectors(
+        self, module: Any, tensors: dict[str, Tensor], rows: int, condition: Tensor | None = None
+    ) -> Tensor: ...
 
-    def states(self, encoder: Encoder, tensors: dict[str, Tensor]) -> Tensor: ...
+    def states(self, module: Any, tensors: dict[str, Tensor], condition: Tensor | None = None) -> Tensor: ...
 
-    def places(self, rows: Sequence[NDArray[np.bool_]]) -> NDArray[np.int64]: ...
+    def indices(self, rows: Sequence[NDArray[np.bool_]]) -> NDArray[np.int64]: ...
 
     def together(self, views: Sequence[Sequence[Ids]]) -> bool:
-        """Whether the rows of several views should pass in one piece."""
+        """Whether the rows of several passes should be computed at once."""
         ...
 
 
+class Layouts:
+    """The layout of each module: the encoder's, unless the module has another one."""
+
+    def __init__(self, usual: Layout, others: Mapping[str, Layout] | None = None) -> None:
+        self.usual = usual
+        self.others = dict(others or {})
+
+    def __getitem__(self, module: str) -> Layout:
+        return self.others.get(module, self.usual)
+
+
 @dataclass(frozen=True)
-class Pass:
-    """Some rows that go through an encoder together."""
+class Portion:
+    """Some rows of a group that go through its module at once.
+
+    number: in the order of all portions, from which its dropout follows; noise: that of the portion whose dropout it
+    has. start: its first row within the group.
+    """
 
     name: str
-    encoder: str
+    number: int
+    noise: int
+    start: int
     rows: int
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What is computed, whatever the numbers: batches with equal plans and shapes can share a captured step."""
+class Group:
+    """Passes that are computed together: several that want vectors, or one. passes: names and rows."""
 
-    views: tuple[tuple[str, int], ...]  # encoder and rows of each view
-    passes: tuple[Pass, ...]
-    masked: tuple[Pass, ...]
-    masked_weight: float
-    counts: tuple[int, ...]  # rows of each process
-    same_noise: bool
+    passes: tuple[tuple[str, int], ...]
+    module: str
+    tokens: bool
+    portions: tuple[Portion, ...]
+    condition: str | None = None
+    replaces: str | None = None
+    labels: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is computed, whatever the numbers. names: of all passes, as the method has them; counts: records of each
+    process."""
+
+    names: tuple[str, ...]
+    groups: tuple[Group, ...]
+    counts: tuple[int, ...]
     in_pieces: bool
+
+    @cached_property
+    def portions(self) -> tuple[Portion, ...]:
+        return tuple(portion for group in self.groups for portion in group.portions)
+
+    @cached_property
+    def shared_noise(self) -> frozenset[int]:
+        """Portions whose dropout others have as well."""
+        return frozenset(portion.noise for portion in self.portions if portion.noise != portion.number)
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """One batch on the host: its plan, and tensors named `pass/tensor` (those the method gave: `given/name`)."""
+    """One batch on the host: its plan, and tensors named `portion/tensor` (those the method gave: `given/name`)."""
 
     plan: Plan
     tensors: dict[str, Tensor]
@@ -72,81 +116,150 @@ class Prepared:
 
 
 def prepare(
-    inputs: Inputs, layout: Layout, counts: Sequence[int], *, piece: int | None = None, pinned: bool = False
+    inputs: Inputs,
+    layouts: Layouts,
+    counts: Sequence[int],
+    *,
+    own: int = 0,
+    piece: int | None = None,
+    pinned: bool = False,
 ) -> Prepared:
-    """piece: rows that pass an encoder at a time; None lets all views of an encoder pass together.
+    """counts: records of each process, of which this is number `own`.
 
+    piece: rows that go through a module at a time; None lets all passes of a group go together.
     pinned: in memory from which a GPU can fetch while the CPU goes on.
     """
+    _check(inputs, counts[own])
     arrays: dict[str, NDArray[Any]] = {}
-    passes: list[Pass] = []
-    for encoder, rows in _grouped(inputs, layout):
-        for part in _pieces(rows, piece):
-            passes.append(Pass(f"pass{len(passes)}", encoder, len(part)))
-            arrays |= _named(passes[-1].name, layout.arrays(part))
-    masked: list[Pass] = []
-    if inputs.masked is not None:
-        for some in _masked_pieces(inputs.masked, piece):
-            masked.append(Pass(f"masked{len(masked)}", "encoder", len(some.rows)))
-            arrays |= _named(masked[-1].name, {**layout.arrays(some.rows), **_targets(some, layout)})
-        arrays["masked/count"] = np.array(sum(int(row.sum()) for row in inputs.masked.chosen), dtype=np.float32)
+    groups: list[Group] = []
+    number = 0
+    for names in _grouped(inputs, layouts):
+        passes = [inputs.passes[name] for name in names]
+        first = passes[0]
+        rows = sum(len(each.rows) for each in passes)
+        portions: list[Portion] = []
+        for start in range(0, rows, piece or rows):
+            stop = min(rows, start + (piece or rows))
+            noise = _noise_source(first, groups, len(portions), number)
+            portion = Portion(f"portion{number}", number, noise, start, stop - start)
+            arrays |= _named(portion.name, _portion_arrays(passes, layouts[first.module], start, stop))
+            portions.append(portion)
+            number += 1
+        groups.append(
+            Group(
+                tuple((name, len(inputs.passes[name].rows)) for name in names),
+                first.module,
+                first.wanted == "tokens",
+                tuple(portions),
+                first.condition,
+                first.replaces,
+                tuple(first.labels),
+            )
+        )
     arrays |= _named("given", dict(inputs.given))
-    plan = Plan(
-        views=tuple((view.encoder, len(view.rows)) for view in inputs.views),
-        passes=tuple(passes),
-        masked=tuple(masked),
-        masked_weight=inputs.masked.weight if inputs.masked else 0.0,
-        counts=tuple(counts),
-        same_noise=inputs.same_noise,
-        in_pieces=piece is not None,
-    )
     tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
     if pinned:
         tensors = {name: tensor.pin_memory() for name, tensor in tensors.items()}
-    return Prepared(plan, tensors, len(inputs.views[0].rows))
+    plan = Plan(tuple(inputs.passes), tuple(groups), tuple(counts), piece is not None)
+    return Prepared(plan, tensors, counts[own])
 
 
 def tensors_of(name: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors of one pass, without its name."""
+    """The tensors of one portion, without its name."""
     prefix = f"{name}/"
     return {key.removeprefix(prefix): tensor for key, tensor in tensors.items() if key.startswith(prefix)}
 
 
-def _grouped(inputs: Inputs, layout: Layout) -> Iterator[tuple[str, Sequence[Ids]]]:
-    """The rows that pass together: all views of an encoder, or each view for itself.
+def _check(inputs: Inputs, records: int) -> None:
+    """What a method's author may have got wrong."""
+    before: dict[str, Pass] = {}
+    for name, this in inputs.passes.items():
+        if not len(this.rows) or len(this.rows) % records:
+            raise ValueError(f"pass {name!r}: has {len(this.rows)} rows for {records} records; k for each are needed")
+        for link in ("noise_of", "condition", "replaces"):
+            other = getattr(this, link)
+            if other is None:
+                continue
+            if other not in before:
+                raise ValueError(f"pass {name!r}: {link} names {other!r}, which is no earlier pass")
+            if len(before[other].rows) != len(this.rows):
+                raise ValueError(f"pass {name!r}: {link} names {other!r}, which has another number of rows")
+        if this.condition is not None and before[this.condition].wanted != "vectors":
+            raise ValueError(f"pass {name!r}: condition names {this.condition!r}, which gives no vectors")
+        if this.replaces is not None and before[this.replaces].wanted != "tokens":
+            raise ValueError(f"pass {name!r}: replaces names {this.replaces!r}, which gives no tokens")
+        if (this.chosen is not None or this.labels) and this.wanted != "tokens":
+            raise ValueError(f"pass {name!r}: has chosen tokens or labels, but wants vectors")
+        before[name] = this
 
-    The latter under the same noise, and where views are of unequal lengths, as titles and texts are.
+
+def _grouped(inputs: Inputs, layouts: Layouts) -> Iterator[list[str]]:
+    """The names of the passes that are computed together.
+
+    All that want vectors of one module in the same way; each by itself where passes share dropout, depend on each
+    other, or are of unequal lengths, as titles and texts are.
     """
-    if inputs.same_noise:
-        yield from ((view.encoder, view.rows) for view in inputs.views)
-        return
-    for encoder in dict.fromkeys(view.encoder for view in inputs.views):
-        views = [view.rows for view in inputs.views if view.encoder == encoder]
-        if layout.together(views):
-            yield encoder, [row for rows in views for row in rows]
+    sources = {this.noise_of for this in inputs.passes.values()}
+    done: set[str] = set()
+    for name, this in inputs.passes.items():
+        if name in done:
+            continue
+        alike = [name]
+        if _can_group(this) and name not in sources:
+            alike = [
+                other
+                for other, that in inputs.passes.items()
+                if other not in done and other not in sources and _can_group(that) and _way(that) == _way(this)
+            ]
+        if len(alike) > 1 and not layouts[this.module].together([inputs.passes[other].rows for other in alike]):
+            yield from ([other] for other in alike)
         else:
-            yield from ((encoder, rows) for rows in views)
+            yield alike
+        done |= set(alike)
 
 
-def _pieces(rows: Sequence[Ids], size: int | None) -> list[Sequence[Ids]]:
-    if size is None:
-        return [rows]
-    return [rows[start : start + size] for start in range(0, len(rows), size)]
+def _can_group(this: Pass) -> bool:
+    return this.wanted == "vectors" and this.noise_of is None and this.condition is None and this.replaces is None
 
 
-def _masked_pieces(masked: MaskedTokens, size: int | None) -> list[MaskedTokens]:
-    size = size or len(masked.rows)
-    spans = [slice(start, start + size) for start in range(0, len(masked.rows), size)]
-    return [MaskedTokens(masked.rows[span], masked.chosen[span], masked.targets[span], masked.weight) for span in spans]
+def _way(this: Pass) -> tuple[str, bool, bool]:
+    return this.module, this.pooled is None, this.positions is None
 
 
-def _targets(masked: MaskedTokens, layout: Layout) -> dict[str, NDArray[np.int64]]:
-    places = layout.places(masked.chosen)
-    targets = np.concatenate([ids[chosen] for ids, chosen in zip(masked.targets, masked.chosen, strict=True)])
-    size = max(1, -(-len(places) // MASKED_QUANTUM)) * MASKED_QUANTUM
-    filled = np.zeros(size, dtype=np.int64), np.full(size, NOTHING, dtype=np.int64)
-    filled[0][: len(places)], filled[1][: len(places)] = places, targets
-    return {"places": filled[0], "targets": filled[1]}
+def _noise_source(this: Pass, groups: Sequence[Group], portion: int, number: int) -> int:
+    if this.noise_of is None:
+        return number
+    [source] = [group for group in groups if group.passes[0][0] == this.noise_of]
+    return source.portions[portion].noise
+
+
+def _portion_arrays(passes: Sequence[Pass], layout: Layout, start: int, stop: int) -> dict[str, NDArray[Any]]:
+    first = passes[0]
+    rows = [row for each in passes for row in each.rows][start:stop]
+    pooled = None if first.pooled is None else [n for each in passes for n in each.pooled or ()][start:stop]
+    positions = None if first.positions is None else [p for each in passes for p in each.positions or ()][start:stop]
+    arrays = layout.arrays(rows, pooled=pooled, positions=positions)
+    if first.wanted == "tokens":
+        arrays |= _chosen_arrays(first, rows, layout, start, stop)
+    return arrays
+
+
+def _chosen_arrays(this: Pass, rows: Sequence[Ids], layout: Layout, start: int, stop: int) -> dict[str, NDArray[Any]]:
+    """Which tokens are wanted, filled up, and their labels."""
+    chosen = [np.ones(len(row), dtype=bool) for row in rows] if this.chosen is None else list(this.chosen[start:stop])
+    indices = layout.indices(chosen)
+    size = max(1, -(-len(indices) // TOKEN_QUANTUM)) * TOKEN_QUANTUM
+    arrays: dict[str, NDArray[Any]] = {"chosen": _filled(indices, size), "real": np.arange(size) < len(indices)}
+    for name, values in this.labels.items():
+        of_chosen = np.concatenate([each[marks] for each, marks in zip(values[start:stop], chosen, strict=True)])
+        arrays[f"label {name}"] = _filled(of_chosen, size)
+    return arrays
+
+
+def _filled(values: NDArray[Any], size: int) -> NDArray[Any]:
+    filled = np.zeros(size, dtype=values.dtype)
+    filled[: len(values)] = values
+    return filled
 
 
 def _named(name: str, arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:

@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from nearer.errors import SettingError, shown
-from nearer.methods import METHODS
+from nearer.methods import known_methods
 from nearer.training.settings import TrainingSettings
 from nearer.typed_files import Unreadable, parse_yaml, parsed_file
 
@@ -81,9 +81,10 @@ def _with_permission(values: dict[str, Any]) -> dict[str, Any]:
 
 def check_recipe(values: Mapping[str, Any], name: str) -> Recipe:
     method = values.get("method")
-    if not isinstance(method, str) or method not in METHODS:
-        raise SettingError(f"{name}: method: {shown(method)} is not one of {', '.join(METHODS)}.")
-    _, settings = METHODS[method]
+    methods = known_methods()
+    if not isinstance(method, str) or method not in methods:
+        raise SettingError(f"{name}: method: {shown(method)} is not one of {', '.join(methods)}.")
+    settings = methods[method].Settings
     ours, theirs = set(TrainingSettings.model_fields), set(settings.model_fields)
     mistakes = [_unknown(key, ours | theirs) for key in values if key not in ours | theirs]
     training = _checked(TrainingSettings, {key: values[key] for key in values if key in ours}, mistakes)
@@ -125,6 +126,7 @@ def _checked(model: type[BaseModel], values: dict[str, Any], mistakes: list[str]
 
 def _unknown(key: str, known: set[str]) -> str:
     if key == "teachers":
-        return "teachers: this method learns without; rankcse, rankencoder and refine learn from some"
+        taught = [name for name, method in known_methods().items() if method.facts.teachers != "none"]
+        return f"teachers: this method learns without; {', '.join(taught[:-1])} and {taught[-1]} learn from some"
     near = difflib.get_close_matches(str(key), known, n=1, cutoff=0.5)
     return f"{key}: no such setting" + (f", did you mean {near[0]!r}?" if near else "")

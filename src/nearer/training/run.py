@@ -21,7 +21,7 @@ from nearer.encoder import Encoder
 from nearer.encoder.precision import has_bfloat16_products
 from nearer.errors import InputError, ModelError, PoolingError, SettingError, TrainingError
 from nearer.evaluation import Results, evaluate, load_tasks
-from nearer.methods import METHODS, Method
+from nearer.methods import Method, known_methods
 from nearer.storage.locks import written_by_us_alone
 from nearer.storage.sealed import read_sealed, sealed_yaml
 from nearer.storage.whole import make_folder, write_whole
@@ -201,8 +201,7 @@ def _carry_out(
             f"no test scores at the end: {', '.join(settings.test_on)} needs the folder of the published sets (data)"
         )
     torch.manual_seed(settings.seed)
-    method_class, _ = METHODS[settings.method]
-    method: Method = method_class(recipe.method)
+    method: Method = known_methods()[settings.method](recipe.method)
     encoder, settings, noted = _encoder(settings, method, device)
     remarks += noted
     shown = progress and distributed.rank() == 0

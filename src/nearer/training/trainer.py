@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from nearer.distributed import world_size
+from nearer.distributed import rank, world_size
 from nearer.encoder import Encoder
 from nearer.encoder.cpu_training import train_on_cpu
 from nearer.encoder.packed import PackedLayout, can_pack
@@ -23,10 +23,10 @@ from nearer.training.compute import Computation
 from nearer.training.feed import Feed
 from nearer.training.optimiser import learning_rate, make_optimiser
 from nearer.training.prefetch import Prefetcher
-from nearer.training.prepared import Layout, Prepared, prepare
+from nearer.training.prepared import Layout, Layouts, Prepared, prepare
 from nearer.training.settings import TrainingSettings
 from nearer.training.step import PlainStep, Readings, Step
-from nearer.training.working_copy import WorkingCopy
+from nearer.training.working_copy import WorkingCopy, alike
 
 # Lengths of captured batches: about so many different ones
 LENGTHS = 6
@@ -40,7 +40,7 @@ class Trainer:
         self.settings = settings
         self.device = encoder.device
         self.method = method
-        self.feed = Feed(store, settings)
+        self.feed = Feed(store, settings, views=method.facts.views)
         self.steps = _total_steps(self.feed, settings)
         self.model = nn.ModuleDict({"encoder": encoder, "method": method.modules()})
         self.parameters = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
@@ -98,13 +98,13 @@ class Trainer:
     def _build(self) -> None:
         settings = self.settings
         packed = self.fast and self._packs()
-        self.layout = self._layout(packed)
+        self.layouts = self._layouts(packed)
         dtype = torch.bfloat16 if self.precision == "bf16" else torch.float32
         self.working = WorkingCopy(self.model, dtype=dtype, packed=packed, kernels=self.fast)
         if self.device.type == "cpu":
             for encoder in self.working.encoders:
                 train_on_cpu(encoder)
-        computation = Computation(self.working, self.method, self.layout)
+        computation = Computation(self.working, self.method, self.layouts)
         plain = PlainStep(computation, self.optimiser, settings.clip, self.device, self.feed.noise_seed)
         self.take: Step = plain
         if self.fast:
@@ -118,11 +118,17 @@ class Trainer:
         # without a kernel for long sentences in float32, padding is the lesser evil
         return can_pack(self.encoder) and (self.precision == "bf16" or self.settings.longest <= LONGEST)
 
-    def _layout(self, packed: bool) -> Layout:
+    def _layouts(self, packed: bool) -> Layouts:
+        padded = self._padded_layout()
+        if not packed:
+            return Layouts(padded)
+        quantum = max(64, math.ceil(self.feed.token_spread() / LENGTHS / 64) * 64)
+        modules: Any = self.model["method"]
+        others = {name: padded for name, module in modules.items() if not alike(module, self.encoder)}
+        return Layouts(PackedLayout(self.encoder, longest=self.settings.longest, quantum=quantum), others)
+
+    def _padded_layout(self) -> Layout:
         longest = self.settings.longest
-        if packed:
-            quantum = max(64, math.ceil(self.feed.token_spread() / LENGTHS / 64) * 64)
-            return PackedLayout(self.encoder, longest=longest, quantum=quantum)
         on_cpu = self.device.type == "cpu"
         return PaddedLayout(
             self.encoder, longest=longest, multiple=8 if self.fast else 1, rectangles=3 if on_cpu else 1
@@ -135,8 +141,8 @@ class Trainer:
 
     def _prepare(self, number: int) -> Prepared:
         inputs = self.method.inputs(self.feed.batch(number))
-        pinned = self.device.type == "cuda"
-        return prepare(inputs, self.layout, self.feed.counts(number), piece=self.settings.piece, pinned=pinned)
+        counts, pinned = self.feed.counts(number), self.device.type == "cuda"
+        return prepare(inputs, self.layouts, counts, own=rank(), piece=self.settings.piece, pinned=pinned)
 
 
 def _total_steps(feed: Feed, settings: TrainingSettings) -> int:

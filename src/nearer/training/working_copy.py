@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -31,6 +31,8 @@ class WorkingCopy:
             self.model = _twin(trained)
         if packed:
             for encoder in self.encoders:
+                if not alike(encoder, self.encoder):
+                    continue
                 config: Any = encoder.backbone.config
                 config._attn_implementation = ATTENTION
                 narrow_last_block(encoder)
@@ -42,7 +44,7 @@ class WorkingCopy:
             self._copy_weights(dtype)
         if kernels:
             self.noise = Noise(self.model)
-        self.model.train()
+        set_training(self.model)
 
     @property
     def encoder(self) -> Encoder:
@@ -59,9 +61,12 @@ class WorkingCopy:
         """All of them: the one that is trained, and those among the method's modules."""
         return _encoders(self.model)
 
-    def by_name(self, name: str) -> Encoder:
-        found: Any = self.encoder if name == "encoder" else self.modules[name]
-        return found  # type: ignore[no-any-return]
+    def by_name(self, name: str) -> nn.Module:
+        """What passes go through."""
+        return self.encoder if name == "encoder" else self.modules[name]
+
+    def is_frozen(self, name: str) -> bool:
+        return is_frozen(self.by_name(name))
 
     @property
     def words(self) -> Tensor:
@@ -140,6 +145,28 @@ class Copied:
         return None if self.own.grad is None else self.own.grad[self.rows]
 
 
+def is_frozen(module: nn.Module) -> bool:
+    """Whether nothing of it is trained."""
+    return not any(parameter.requires_grad for parameter in module.parameters())
+
+
+def set_training(model: nn.ModuleDict) -> None:
+    """Everything that is trained to training mode; what is frozen stays as it is at inference, without dropout."""
+    model.train()
+    modules: Any = model["method"]
+    for module in modules.children():
+        if is_frozen(module) and any(True for _ in module.parameters()):
+            module.eval()
+
+
+def alike(module: nn.Module, encoder: Encoder) -> bool:
+    """Whether a module is an encoder of the same architecture, so that its rows can stand as the encoder's do."""
+    if not isinstance(module, Encoder):
+        return False
+    own, other = cast(Any, module.backbone.config), cast(Any, encoder.backbone.config)
+    return bool(own.model_type == other.model_type)
+
+
 def layers_of(encoder: Encoder) -> list[nn.Module]:
     """The backbone's blocks: its longest list of modules of one class."""
     lists = [
@@ -151,8 +178,8 @@ def layers_of(encoder: Encoder) -> list[nn.Module]:
 
 
 def _twin(trained: nn.ModuleDict) -> nn.ModuleDict:
-    """A copy of the modules around the very same weights."""
-    shared: dict[int, Any] = {id(parameter): parameter for parameter in trained.parameters()}
+    """A copy of the modules around the very same weights and buffers (the running means of a batch norm, say)."""
+    shared: dict[int, Any] = {id(tensor): tensor for tensor in (*trained.parameters(), *trained.buffers())}
     for encoder in _encoders(trained):
         shared[id(encoder.tokenizer)] = encoder.tokenizer
     return copy.deepcopy(trained, shared)
