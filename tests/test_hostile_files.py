@@ -11,9 +11,9 @@ import yaml
 
 from nearer.errors import InputError, NearerError, SettingError
 from nearer.report.run_folder import read_run
+from nearer.sweeps.grid import parse_grid
 from nearer.training.recipes import load_recipe, parse_overrides
 from nearer.training.run import resume
-from nearer.training.sweep_grid import parse_grid
 from nearer.typed_files import DEEPEST, MOST_NODES, Unreadable, parse_json, parse_yaml, read_json
 
 LAUGHS = "\n".join(["a0: &a0 [x, x]", *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 30))])

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from nearer.evaluation import Results
     from nearer.evaluation.evaluate import evaluate
     from nearer.search import Hit, SearchIndex
+    from nearer.sweeps.sweep import sweep
     from nearer.teachers import RankEncoder, load_model
     from nearer.text import (
         DebiasedSample,
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
         read_triplets,
     )
     from nearer.training import TrainedModel, resume, train
-    from nearer.training.sweep import sweep
 
 _HOMES = {
     "nearer.encoder": ("Encoder", "EncoderSettings", "Ranked"),
@@ -44,7 +44,7 @@ _HOMES = {
     "nearer.search": ("Hit", "SearchIndex"),
     "nearer.teachers": ("RankEncoder", "load_model"),
     "nearer.training": ("TrainedModel", "resume", "train"),
-    "nearer.training.sweep": ("sweep",),
+    "nearer.sweeps.sweep": ("sweep",),
     "nearer.text": (
         "DebiasedSample",
         "Pair",

@@ -15,9 +15,9 @@ from mutations import ODD, damaged_bytes, swapped_values, tries
 
 from nearer.errors import NearerError
 from nearer.report.run_folder import read_run
+from nearer.sweeps.grid import parse_grid, plan_runs
 from nearer.training.recipes import FOLDER, load_recipe, parse_overrides
 from nearer.training.run import resume
-from nearer.training.sweep_grid import parse_grid, plan_runs
 
 RECIPES = {path.stem: path.read_bytes() for path in sorted(FOLDER.glob("*.yaml"))}
 CONFIG = {

@@ -13,8 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from nearer.encoder import Encoder
-from nearer.training.best import Best
-from nearer.training.checkpoints import best_folder
+from nearer.training.checkpoints import Best, best_folder
 
 
 @pytest.fixture

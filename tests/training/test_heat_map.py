@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from nearer.training.heat_map import draw, figure
-from nearer.training.sweep_results import SweepPoint, SweepResult, SweepRun
+from nearer.sweeps.heat_map import draw, figure
+from nearer.sweeps.results import SweepPoint, SweepResult, SweepRun
 
 
 def made(grid: dict[str, list[Any]], folder: Path, score: Callable[..., float | None], seeds: Sequence[int]) -> Any:

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from nearer.training.metrics import Metrics
+from nearer.training.log import Metrics
 from nearer.training.step import Readings
 
 CPU = torch.device("cpu")

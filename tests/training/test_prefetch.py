@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from nearer.training.prefetch import AHEAD, Prefetcher
+from nearer.training.feed import AHEAD, Prefetcher
 from patience import HANG
 
 

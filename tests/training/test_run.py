@@ -18,8 +18,8 @@ from nearer.errors import InputError, SettingError, TrainingError
 from nearer.training import loop as loop_module
 from nearer.training import train, train_seeds
 from nearer.training.loop import Interrupted
-from nearer.training.optimiser import learning_rate
 from nearer.training.settings import TrainingSettings
+from nearer.training.step import learning_rate
 from nearer.training.trainer import Trainer
 
 

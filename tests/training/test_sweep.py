@@ -23,10 +23,10 @@ from nearer.errors import InputError, MissingExtraError, ModelError, SettingErro
 from nearer.extras import install_command
 from nearer.methods import SimCSE
 from nearer.storage.sealed import read_sealed_json, write_sealed_json
-from nearer.training import sweep as sweep_module
-from nearer.training.heat_map import draw
-from nearer.training.sweep import SweepStopped, sweep
-from nearer.training.sweep_results import SweepPoint, SweepResult, SweepRun, best_point
+from nearer.sweeps import sweep as sweep_module
+from nearer.sweeps.heat_map import draw
+from nearer.sweeps.results import SweepPoint, SweepResult, SweepRun, best_point
+from nearer.sweeps.sweep import SweepStopped, sweep
 from nearer.training.trainer import Trainer
 
 GRID = {"temperature": [0.05, 0.5]}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nearer.errors import SettingError
-from nearer.training.sweep_grid import folder_name, parse_grid, plan_runs
+from nearer.sweeps.grid import folder_name, parse_grid, plan_runs
 
 
 class TestGrid:

@@ -6,8 +6,8 @@ from dataclasses import asdict
 
 import pytest
 
+from nearer.training.loop import Watch
 from nearer.training.selection import DevScore
-from nearer.training.watch import Watch
 
 
 def dev(score: float, uniform: float = -2.5) -> DevScore:

@@ -48,9 +48,9 @@ def sweep(
     ] = False,
 ) -> None:
     """Run a recipe at every point of a grid of settings, with every seed. The same command continues a sweep."""
+    from nearer.sweeps.grid import parse_grid
+    from nearer.sweeps.sweep import sweep as run_sweep
     from nearer.training.recipes import parse_overrides
-    from nearer.training.sweep import sweep as run_sweep
-    from nearer.training.sweep_grid import parse_grid
 
     fixed = parse_overrides(settings or [])
     if max_steps is not None:

@@ -31,14 +31,14 @@ from nearer.text.in_memory import Source
 from nearer.text.token_store import TokenStore, open_store
 from nearer.training.checkpoints import best_folder, latest_checkpoint
 from nearer.training.corpus import corpus_file, corpus_reading, cut_texts, read_options, training_length
-from nearer.training.dev_tasks import can_test, dev_tasks
+from nearer.training.dropout_views import load_with_views
 from nearer.training.loop import State, fit
 from nearer.training.memory import check_memory
 from nearer.training.numerics import changed_libraries, choose_numerics, onednn_failed, pinned
 from nearer.training.recipes import Recipe, check_recipe, load_recipe
+from nearer.training.selection import can_test, dev_tasks
 from nearer.training.settings import TrainingSettings
 from nearer.training.trainer import Trainer
-from nearer.training.views import load_with_views
 from nearer.typed_files import FileFacts
 from nearer.versions import library_versions
 

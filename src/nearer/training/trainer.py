@@ -20,12 +20,10 @@ from nearer.methods.contract import Method
 from nearer.text.token_store import TokenStore
 from nearer.training.checkpoints import load_checkpoint
 from nearer.training.compute import Computation
-from nearer.training.feed import Feed
-from nearer.training.optimiser import learning_rate, make_optimiser
-from nearer.training.prefetch import Prefetcher
+from nearer.training.feed import Feed, Prefetcher
 from nearer.training.prepared import Layout, Layouts, Prepared, prepare
 from nearer.training.settings import TrainingSettings
-from nearer.training.step import PlainStep, Readings, Step
+from nearer.training.step import PlainStep, Readings, Step, learning_rate, make_optimiser
 from nearer.training.working_copy import WorkingCopy, alike
 
 # Lengths of captured batches: about so many different ones
@@ -108,7 +106,7 @@ class Trainer:
         plain = PlainStep(computation, self.optimiser, settings.clip, self.device, self.feed.noise_seed)
         self.take: Step = plain
         if self.fast:
-            from nearer.training.fast_step import FastStep, compile_blocks  # needs Triton
+            from nearer.training.gpu.fast_step import FastStep, compile_blocks  # needs Triton
 
             compile_blocks(self.working, dynamic=packed)
             # several processes talk in the middle of a step, which no graph can hold

@@ -13,11 +13,10 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import embedding
 
 from nearer.encoder import Encoder
 from nearer.encoder.packed_attention import ATTENTION, FusedSelfAttention, can_fuse, narrow_last_block
-from nearer.training.noise import Noise
-from nearer.training.tables import Table, replace_tables
 
 
 class WorkingCopy:
@@ -187,3 +186,97 @@ def _twin(trained: nn.ModuleDict) -> nn.ModuleDict:
 
 def _encoders(model: nn.Module) -> list[Encoder]:
     return [module for module in model.modules() if isinstance(module, Encoder)]
+
+
+class Noise:
+    """Dropout as a function of seeds: one for each dropout of the model, drawn anew for each pass."""
+
+    def __init__(self, model: nn.Module) -> None:
+        places = [
+            (module, name)
+            for module in model.modules()
+            for name, child in module.named_children()
+            if isinstance(child, nn.Dropout) and child.p > 0
+        ]
+        device = next(model.parameters()).device
+        self.seeds = torch.zeros(len(places), dtype=torch.int64, device=device)
+        for number, (module, name) in enumerate(places):
+            rate = getattr(module, name).p
+            setattr(module, name, SeededDropout(rate, self.seeds[number : number + 1]))
+
+    def draw(self) -> None:
+        self.seeds.random_()
+
+
+class SeededDropout(nn.Module):
+    """Dropout that keeps the same entries for the same seed. Attention reads its rate and seed, too."""
+
+    seed: Tensor
+
+    def __init__(self, rate: float, seed: Tensor) -> None:
+        super().__init__()
+        from nearer.encoder.kernels import drop
+
+        self.p = rate
+        self.rescale = drop(rate)[1]
+        self.register_buffer("seed", seed, persistent=False)
+
+    def forward(self, states: Tensor) -> Tensor:
+        if not self.training:
+            return states
+        kept: Tensor = torch.ops.nearer.keep(states, self.seed, self.p)
+        return torch.where(kept, states * self.rescale, 0.0)
+
+
+# A table with so few entries is read often in each: its gradient is a matrix product
+SMALL_TABLE = 1024
+
+
+class Table(nn.Module):
+    """A table of embeddings that stays float32 and gives rows in the step's precision."""
+
+    def __init__(self, table: nn.Embedding, dtype: torch.dtype, kernels: bool) -> None:
+        super().__init__()
+        self.weight = table.weight
+        self.padding = -1 if table.padding_idx is None else table.padding_idx
+        self.dtype = dtype
+        self.kernels = kernels
+
+    def forward(self, ids: Tensor) -> Tensor:
+        if self.kernels:
+            rows: Tensor = _Read.apply(self.weight, ids, self.padding, self.dtype)  # type: ignore[no-untyped-call]
+            return rows
+        padding = None if self.padding < 0 else self.padding
+        return embedding(ids, self.weight, padding_idx=padding).to(self.dtype)
+
+
+class _Read(torch.autograd.Function):
+    """Rows of a table whose gradient is summed in an order that never changes."""
+
+    @staticmethod
+    def forward(context: Any, weight: Tensor, ids: Tensor, padding: int, dtype: torch.dtype) -> Tensor:
+        context.save_for_backward(ids)
+        context.entries, context.padding = len(weight), padding
+        return embedding(ids, weight).to(dtype)
+
+    @staticmethod
+    def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, None, None, None]:
+        from nearer.encoder.kernels import table_gradient
+
+        (ids,) = context.saved_tensors
+        gradient = gradients[0].flatten(0, -2)
+        flat = ids.expand(gradients[0].shape[:-1]).flatten()
+        if context.entries > SMALL_TABLE:
+            return table_gradient(gradient, flat, context.entries, context.padding), None, None, None
+        entries = torch.arange(context.entries, device=flat.device)
+        read = (flat[None, :] == entries[:, None]) & (entries != context.padding)[:, None]
+        return (read.to(gradient.dtype) @ gradient).float(), None, None, None
+
+
+def replace_tables(model: nn.Module, dtype: torch.dtype, kernels: bool) -> None:
+    made: dict[int, Table] = {}
+    for module in list(model.modules()):
+        for name, child in list(module.named_children()):
+            if isinstance(child, nn.Embedding):
+                made.setdefault(id(child), Table(child, dtype, kernels))
+                setattr(module, name, made[id(child)])

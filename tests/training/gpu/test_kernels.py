@@ -103,8 +103,8 @@ def test_table_gradient() -> None:
 def test_adam_is_torch_s(copied: bool, decay: float) -> None:
     from torch.optim import AdamW
 
-    from nearer.training.adam_kernel import Trained, Update
-    from nearer.training.optimiser import make_moments
+    from nearer.training.gpu.adam_kernel import Trained, Update
+    from nearer.training.step import make_moments
 
     torch.manual_seed(0)
     shapes = [(300, 40), (7,), (5000,), (64, 96)]

@@ -22,11 +22,10 @@ from torch.optim import AdamW
 
 from nearer.errors import first_line
 from nearer.text.cache import cache_folder
-from nearer.training.adam_kernel import Trained, Update
 from nearer.training.compute import Computation, unseeded
-from nearer.training.optimiser import make_moments, set_rate
+from nearer.training.gpu.adam_kernel import Trained, Update
 from nearer.training.prepared import Prepared
-from nearer.training.step import PlainStep, Readings, SeedOf, seed_device, stacked
+from nearer.training.step import PlainStep, Readings, SeedOf, make_moments, seed_device, set_rate, stacked
 from nearer.training.working_copy import WorkingCopy, layers_of
 
 # More shapes than that would take longer to capture than they save

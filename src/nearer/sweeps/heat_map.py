@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nearer.extras import require
-from nearer.training.sweep_grid import shown
-from nearer.training.sweep_results import SweepPoint, SweepResult
+from nearer.sweeps.grid import shown
+from nearer.sweeps.results import SweepPoint, SweepResult
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from nearer.errors import TrainingError
 from nearer.storage.whole import make_folder, write_whole
+from nearer.sweeps.grid import shown
 from nearer.training.seeds import spread
-from nearer.training.sweep_grid import shown
 
 if TYPE_CHECKING:
     from rich.table import Table
+
 
 RESULTS = "results.json"
 RESULTS_TABLE = "results.csv"

@@ -11,8 +11,8 @@ from pydantic import Field, model_validator
 
 from nearer.errors import SettingError
 from nearer.storage.sealed import read_sealed, sealed_json
-from nearer.training.sweep_grid import PlannedRun, folder_name, plain, shown
-from nearer.training.sweep_results import SweepPoint, SweepRun, best_point, write_account
+from nearer.sweeps.grid import PlannedRun, folder_name, plain, shown
+from nearer.sweeps.results import SweepPoint, SweepRun, best_point, write_account
 from nearer.typed_files import FileFacts
 
 SWEEP = "sweep.json"
