@@ -9,8 +9,8 @@ import importlib
 from pathlib import Path
 from types import ModuleType
 
-import nearer
 from nearer.errors import MissingExtraError
+from nearer.versions import VERSION
 
 
 def require(module: str, extra: str, purpose: str) -> ModuleType:
@@ -43,4 +43,4 @@ def checkout() -> Path | None:
 
 
 def _wheel() -> str:
-    return f"nearer-{nearer.__version__}-py3-none-any.whl"
+    return f"nearer-{VERSION}-py3-none-any.whl"

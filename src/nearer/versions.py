@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError, version
 
-import nearer
+VERSION = "0.1.0"
 
 
 def library_versions() -> dict[str, str]:
-    versions = {"nearer": nearer.__version__}
+    versions = {"nearer": VERSION}
     for package, name in (("torch", "pytorch"), ("transformers", "transformers")):
         try:
             versions[name] = version(package)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from nearer.encoder.ahead import one_ahead
+from nearer.encoder.encoding import one_ahead
 from patience import HANG
 
 

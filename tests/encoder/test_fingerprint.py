@@ -13,7 +13,7 @@ import torch
 
 from nearer.encoder import Encoder
 from nearer.encoder.fingerprint import encoder_fingerprint
-from nearer.encoder.projection import Dense, Norm
+from nearer.encoder.parts import Dense, Norm
 
 Tiny = Callable[[str], Path]
 

@@ -16,7 +16,7 @@ from tiny_exports import Exported, short_encoder
 from torch import nn
 
 from nearer.encoder import Encoder
-from nearer.encoder.layer_mean import WeightedLayers
+from nearer.encoder.pooling import WeightedLayers
 from nearer.errors import ModelError
 from nearer.export.onnx import sentence_transformers_obstacle
 

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from nearer.encoder import Encoder
-from nearer.encoder.projection import Dense, Norm
+from nearer.encoder.parts import Dense, Norm
 from nearer.export import OnnxEncoder, OnnxExport
 
 KINDS = ("bert", "roberta", "distilbert", "mpnet", "mobilebert")

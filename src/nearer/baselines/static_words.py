@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from nearer.baselines.word_vectors import read_word_vectors
 from nearer.encoder.comparing import ByCosine, Vectors, listed, unit_rows
 from nearer.encoder.encoding import check_sentences
-from nearer.encoder.settings import EncoderSettings
+from nearer.encoder.parts import EncoderSettings
 from nearer.errors import InputError, ModelError, first_line
 from nearer.progress import progress_bar
 from nearer.storage.checksums import check_folder

@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 
 from nearer.encoder import Encoder
-from nearer.encoder.projection import Dense
+from nearer.encoder.parts import Dense
 from nearer.errors import InputError, SettingError
 from nearer.progress import progress_bar
 from nearer.text.chunks import chunks

@@ -190,7 +190,7 @@ def _tell_of_cut_texts(command: str) -> None:
 
 def _cut_texts() -> list[Any]:
     """Importing the counter costs torch: it is asked only if it was at work."""
-    cutting = sys.modules.get("nearer.encoder.cutting")
+    cutting = sys.modules.get("nearer.encoder.batching")
     return [] if cutting is None else cutting.OF_THIS_PROCESS.take()
 
 

@@ -2,6 +2,6 @@
 
 from nearer.encoder.comparing import Ranked
 from nearer.encoder.encoder import Encoder
-from nearer.encoder.settings import EncoderSettings
+from nearer.encoder.parts import EncoderSettings
 
 __all__ = ["Encoder", "EncoderSettings", "Ranked"]

@@ -8,28 +8,24 @@ under way.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Generator, Iterable, Iterator, Sequence
-from concurrent.futures import CancelledError
-from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Generator, Iterable, Sequence
+from concurrent.futures import CancelledError, ThreadPoolExecutor
+from contextlib import closing
+from typing import TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nearer.encoder.ahead import one_ahead
-from nearer.encoder.batching import Tokenised, check_batches, cut, longest_first
-from nearer.encoder.cutting import OF_THIS_PROCESS, tokenise_and_count
+from nearer.encoder.batching import OF_THIS_PROCESS, Tokenised, check_batches, cut, longest_first, tokenise_and_count
+from nearer.encoder.network import SentenceNetwork, at_inference, pad_tokens
 from nearer.encoder.pooling import attended
 from nearer.encoder.precision import check_precision
-from nearer.errors import InputError, ModelError, SettingError, first_line
+from nearer.errors import InputError, SettingError
 from nearer.progress import Advance, progress_bar
 from nearer.text.normalise import normalisation
 from nearer.text.tokenise import tokenise
-
-if TYPE_CHECKING:
-    from nearer.encoder.encoder import Encoder
 
 # Padded tokens that pass the model together.
 TOKENS_ON_CPU, TOKENS_ON_GPU = 2048, 32_768
@@ -37,9 +33,6 @@ TOKENS_ON_CPU, TOKENS_ON_GPU = 2048, 32_768
 WINDOW_ON_CPU, WINDOW_ON_GPU, SORTED_WINDOW = 8192, 32_768, 8192
 # Sentences tokenised at a time: enough to keep all cores busy, and soon done when nobody wants them any more.
 TOKENISED_AT_ONCE = 2048
-# What padding may change, as a share of the largest coordinate; rounding stays a hundred times below.
-PADDING_TOLERANCE = 1e-3
-PROBE = "a short sentence"
 
 
 class BulkEncoding:
@@ -50,7 +43,7 @@ class BulkEncoding:
 
     def __init__(
         self,
-        encoder: Encoder,
+        encoder: SentenceNetwork,
         *,
         normalize: bool,
         precision: str = "float32",
@@ -131,7 +124,7 @@ class BulkEncoding:
             try:
                 for count in cut(widths[done:], self.batch_tokens, self.batch_size, equal_lengths=equal_lengths):
                     rows = slice(done, done + count)
-                    batch = _padded(ids, starts[rows], lengths[rows], int(widths[done]), padding)
+                    batch = pad_tokens(ids, starts[rows], lengths[rows], int(widths[done]), padding)
                     vectors[places[rows]] = self._pass(model, *batch, tokenised.prompt_length)
                     done += count
                     if advance is not None:
@@ -143,7 +136,7 @@ class BulkEncoding:
         return vectors
 
     @torch.inference_mode()
-    def _pass(self, model: Encoder, ids: Tensor, mask: Tensor, prompt_length: int) -> Tensor:
+    def _pass(self, model: SentenceNetwork, ids: Tensor, mask: Tensor, prompt_length: int) -> Tensor:
         pooled_mask = mask
         if prompt_length:
             pooled_mask = mask.clone()
@@ -172,38 +165,6 @@ class BulkEncoding:
         self._stopped = True
 
 
-@contextmanager
-def at_inference(encoder: Encoder) -> Iterator[None]:
-    """Without dropout; the mode is as it was afterwards."""
-    was_training = encoder.training
-    encoder.eval()
-    try:
-        yield
-    finally:
-        encoder.train(was_training)
-
-
-def padding_matters(encoder: Encoder) -> bool:
-    """Whether padding behind a sentence changes its vector, found out by trying."""
-    ids = tokenise(encoder.tokenizer, [PROBE], encoder.settings.max_length)[0]
-    lengths = torch.tensor([len(ids)], device=encoder.device)
-    tokens = torch.tensor(ids, device=encoder.device)
-    widths = [len(ids) + encoder.trailing_padding + more for more in (0, 5)]
-    if not ids or widths[1] > encoder.settings.max_length:
-        return False
-    rows = [_padded(tokens, torch.zeros_like(lengths), lengths, width, encoder.padding_id) for width in widths]
-    try:
-        with at_inference(encoder), torch.inference_mode():
-            passes = (encoder.backbone(input_ids=tokens, attention_mask=mask) for tokens, mask in rows)
-            alone, padded = (states.last_hidden_state[:, : len(ids)] for states in passes)
-    except (RuntimeError, ValueError, TypeError, IndexError, KeyError) as error:
-        raise ModelError(
-            f"{encoder.name}: the code of {type(encoder.backbone).__name__} fails on a short sentence "
-            f"({first_line(error)}); another model is needed, or another configuration of it."
-        ) from error
-    return bool((alone - padded).abs().max() > PADDING_TOLERANCE * alone.abs().max())
-
-
 def check_sentences(sentences: Sequence[str]) -> None:
     for place, sentence in enumerate(sentences):
         if not isinstance(sentence, str):
@@ -217,16 +178,6 @@ def once_each(sentences: Sequence[str]) -> tuple[list[str], NDArray[np.int64] | 
     places: dict[str, int] = {}
     inverse = np.fromiter((places.setdefault(s, len(places)) for s in sentences), dtype=np.int64, count=len(sentences))
     return list(places), None if len(places) == len(sentences) else inverse
-
-
-def _padded(ids: Tensor, starts: Tensor, lengths: Tensor, width: int, padding: int) -> tuple[Tensor, Tensor]:
-    """Token ids and their mask (batch, width) from the tokens of all sentences, without a word to the host."""
-    columns = torch.arange(width, device=ids.device)
-    mask = columns < lengths[:, None]  # (batch, width)
-    if not len(ids):  # sentences without tokens, all of them
-        return torch.full_like(mask, padding, dtype=torch.long), mask.long()
-    inside = (starts[:, None] + columns).clamp_(max=len(ids) - 1)
-    return ids[inside].long().masked_fill_(~mask, padding), mask.long()
 
 
 class _OnItsWay:
@@ -254,9 +205,46 @@ def _moved(array: NDArray[np.int32] | NDArray[np.int64], device: torch.device) -
     return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)
 
 
-def _prompt_length(encoder: Encoder, prompt: str) -> int:
+def _prompt_length(encoder: SentenceNetwork, prompt: str) -> int:
     """How many leading tokens stay out of the pooling."""
     if not prompt or encoder.settings.pool_prompt:
         return 0
     ids = tokenise(encoder.tokenizer, [prompt], encoder.settings.max_length)[0]
     return len(ids) - (ids[-1:] != [] and ids[-1] in encoder.tokenizer.all_special_ids)
+
+
+Item = TypeVar("Item")
+Made = TypeVar("Made")
+
+
+def one_ahead(make: Callable[[Item], Made], items: Iterable[Item], stop: Callable[[], None]) -> Generator[Made]:
+    """`make(item)` for each item, in order; while the caller uses one, the next is made in a thread.
+
+    The items themselves are taken in the caller's thread, where a read that waits can be interrupted. What `make`
+    raises is raised here. When the caller leaves early, `stop` is called: it should make `make` return soon.
+    """
+    remaining = iter(items)
+    try:
+        first = next(remaining)
+    except StopIteration:
+        return
+    try:
+        item = next(remaining)
+    except StopIteration:  # only one: nothing to be ahead of
+        yield make(first)
+        return
+    with ThreadPoolExecutor(1, thread_name_prefix="nearer-ahead") as thread:
+        try:
+            coming = thread.submit(make, first)
+            while True:
+                made = coming.result()
+                coming = thread.submit(make, item)
+                yield made
+                try:
+                    item = next(remaining)
+                except StopIteration:
+                    break
+            yield coming.result()
+        except BaseException:
+            stop()
+            raise

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearer.encoder.encoder import Encoder
-from nearer.encoder.encoding import WINDOW_ON_CPU, WINDOW_ON_GPU, BulkEncoding, at_inference
+from nearer.encoder.encoding import WINDOW_ON_CPU, WINDOW_ON_GPU, BulkEncoding
+from nearer.encoder.network import at_inference
 from nearer.encoder.precision import check_precision
 from nearer.encoder.vector_file import GrowingFile
 from nearer.encoder.workers import encode_in_workers

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from nearer.encoder.encoder import Encoder
-from nearer.encoder.settings import EncoderSettings
+from nearer.encoder.parts import EncoderSettings
 from nearer.text.tokenise import tokenizer_fingerprint
 
 

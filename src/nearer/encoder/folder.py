@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import nn
 
-import nearer
 from nearer.encoder.backbone import (
     check_model_folder,
     hidden_layers,
@@ -22,12 +21,11 @@ from nearer.encoder.backbone import (
     take_pooler,
 )
 from nearer.encoder.checkpoint_weights import stored_dtype
-from nearer.encoder.layer_mean import WeightedLayers
 from nearer.encoder.layout import MODULES_FILE, Layout, read_layout, read_weights, write_json
 from nearer.encoder.layout_writing import write_layout
-from nearer.encoder.pooling import needs_hidden_states
-from nearer.encoder.projection import Dense
-from nearer.encoder.settings import EncoderSettings
+from nearer.encoder.network import PADDING_TOKENS, SentenceNetwork
+from nearer.encoder.parts import Dense, EncoderSettings
+from nearer.encoder.pooling import WeightedLayers, needs_hidden_states
 from nearer.encoder.sources import BUNDLED
 from nearer.encoder.static import StaticBackbone, load_static, save_static
 from nearer.encoder.tokenizer import load_tokenizer
@@ -35,13 +33,8 @@ from nearer.errors import ModelError, PoolingError, SettingError, tell
 from nearer.model_notes import NOTES_FILE, NOTES_FORMAT, ModelNotes, read_notes
 from nearer.storage.checksums import check_folder
 from nearer.storage.whole import whole_folder
-from nearer.versions import library_versions
+from nearer.versions import VERSION, library_versions
 
-if TYPE_CHECKING:
-    from nearer.encoder.encoder import Encoder
-
-# The special tokens that can pad, the first that a tokenizer has.
-PADDING_TOKENS = ("pad", "eos", "sep", "bos", "cls", "unk")
 HALF = {"F16": "float16", "BF16": "bfloat16"}
 
 
@@ -139,7 +132,7 @@ def _check_sizes(folder: Path, backbone: nn.Module, pooling: str, layers: Sequen
 
 
 def save_parts(
-    encoder: Encoder, folder: Path, *, overwrite: bool, add: Callable[[Path], None] = lambda folder: None
+    encoder: SentenceNetwork, folder: Path, *, overwrite: bool, add: Callable[[Path], None] = lambda folder: None
 ) -> None:
     """Write the whole folder beside its place, then move it there: a reader never meets half a model.
 
@@ -150,7 +143,7 @@ def save_parts(
         add(built)
 
 
-def _write(encoder: Encoder, folder: Path) -> None:
+def _write(encoder: SentenceNetwork, folder: Path) -> None:
     settings = encoder.settings
     keeps_head = encoder.head is not None and encoder.keeps_head
     backbone: Any = encoder.backbone
@@ -178,7 +171,7 @@ def _write(encoder: Encoder, folder: Path) -> None:
         folder / NOTES_FILE,
         {
             "format": NOTES_FORMAT,
-            "nearer": nearer.__version__,
+            "nearer": VERSION,
             "pooling": settings.pooling,
             "head": keeps_head,
             "text_normalisation": settings.text_normalisation,
@@ -189,7 +182,7 @@ def _write(encoder: Encoder, folder: Path) -> None:
     )
 
 
-def write_around_graph(encoder: Encoder, folder: Path) -> None:
+def write_around_graph(encoder: SentenceNetwork, folder: Path) -> None:
     """What sentence-transformers needs beside a graph that gives the last layer's states: all but the weights."""
     with quiet():
         config: Any = encoder.backbone.config
@@ -200,7 +193,7 @@ def write_around_graph(encoder: Encoder, folder: Path) -> None:
 
 
 def _write_layers(
-    encoder: Encoder, folder: Path, *, backbone: nn.Module, weights: list[float] | None, without_pooler: bool
+    encoder: SentenceNetwork, folder: Path, *, backbone: nn.Module, weights: list[float] | None, without_pooler: bool
 ) -> None:
     """What comes after the backbone, with the settings. weights: of its layers, where a mean over them is pooled."""
     settings = encoder.settings
@@ -229,7 +222,7 @@ def _write_layers(
     )
 
 
-def _save_tokenizer(encoder: Encoder, folder: Path) -> None:
+def _save_tokenizer(encoder: SentenceNetwork, folder: Path) -> None:
     """With the padding token that is used here: a tokenizer without one leaves sentence-transformers unable to pad.
 
     The backbone's configuration stays as it is: its padding token's embedding learns nothing in training.

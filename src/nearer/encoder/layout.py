@@ -26,9 +26,9 @@ from nearer.encoder.layout_files import (
     read_facts,
     read_layer,
 )
+from nearer.encoder.parts import Dense, Norm, Projection, UnitLength
 from nearer.encoder.pickles import PICKLE_MEND
 from nearer.encoder.pooling import LAYER_PAIRS
-from nearer.encoder.projection import Dense, Norm, Projection, UnitLength
 from nearer.errors import ModelError, SettingError, first_line
 
 Layer = TypeVar("Layer", bound=torch.nn.Module)

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from nearer.encoder.layout import MODEL_FILE, MODES, MODULES_FILE, TRANSFORMER_FILE, Layout, layer_weights, write_json
+from nearer.encoder.parts import Norm, Projection, UnitLength
 from nearer.encoder.pooling import LAYER_PAIRS
-from nearer.encoder.projection import Norm, Projection, UnitLength
 
 TYPES = "sentence_transformers.models."  # the spelling that every version understands
 

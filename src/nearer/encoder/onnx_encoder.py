@@ -18,11 +18,19 @@ import torch
 from numpy.typing import NDArray
 from pydantic import Field
 
-from nearer.encoder.batching import Tokenised, check_batches, cut, longest_first
+from nearer.encoder.batching import (
+    OF_THIS_PROCESS,
+    CutCounter,
+    CutTexts,
+    Tokenised,
+    check_batches,
+    cut,
+    longest_first,
+    tokenise_and_count,
+)
 from nearer.encoder.comparing import ByCosine, Vectors, listed, unit_rows
-from nearer.encoder.cutting import OF_THIS_PROCESS, CutCounter, CutTexts, tokenise_and_count
 from nearer.encoder.encoding import TOKENS_ON_CPU, check_sentences, once_each
-from nearer.encoder.settings import EncoderSettings
+from nearer.encoder.parts import EncoderSettings
 from nearer.encoder.tokenizer import load_tokenizer
 from nearer.errors import ModelError, SettingError, first_line
 from nearer.extras import require

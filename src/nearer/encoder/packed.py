@@ -8,24 +8,22 @@ and whose positions are learnt: not for MobileBERT (it reads a token's neighbour
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from nearer.encoder.network import SentenceNetwork
 from nearer.encoder.packed_attention import fits_kernel, is_narrowed, register
 from nearer.encoder.padded import check_lengths
 from nearer.encoder.pooling import FIRST_TOKEN, needs_hidden_states, pool
 
-if TYPE_CHECKING:
-    from nearer.encoder.encoder import Encoder
-
 FAMILIES = ("bert", "roberta", "xlm-roberta", "camembert", "electra", "distilbert")
 
 
-def can_pack(encoder: Encoder) -> bool:
+def can_pack(encoder: SentenceNetwork) -> bool:
     config: Any = encoder.backbone.config
     relative = getattr(config, "position_embedding_type", "absolute") not in ("absolute", None)
     return config.model_type in FAMILIES and not relative
@@ -34,7 +32,7 @@ def can_pack(encoder: Encoder) -> bool:
 class PackedLayout:
     """Rows of tokens as one row whose length is a multiple of `quantum`, so that few lengths occur."""
 
-    def __init__(self, encoder: Encoder, *, longest: int, quantum: int) -> None:
+    def __init__(self, encoder: SentenceNetwork, *, longest: int, quantum: int) -> None:
         config: Any = encoder.backbone.config
         self.padding = encoder.padding_id
         self.longest = longest
@@ -79,7 +77,7 @@ class PackedLayout:
         return arrays
 
     def vectors(
-        self, encoder: Encoder, tensors: dict[str, Tensor], rows: int, condition: Tensor | None = None
+        self, encoder: SentenceNetwork, tensors: dict[str, Tensor], rows: int, condition: Tensor | None = None
     ) -> Tensor:
         """Vectors (rows, dimension) of the packed sentences."""
         assert condition is None, "only modules in the padded layout take a condition"
@@ -107,7 +105,7 @@ class PackedLayout:
         last = states.last_hidden_state[0].index_select(0, places.flatten()).view(*places.shape, -1)
         return encoder.project(pool(pooling, last, layers, mask))
 
-    def states(self, encoder: Encoder, tensors: dict[str, Tensor], condition: Tensor | None = None) -> Tensor:
+    def states(self, encoder: SentenceNetwork, tensors: dict[str, Tensor], condition: Tensor | None = None) -> Tensor:
         """The last layer's states of all tokens, one after the other (tokens, width)."""
         assert condition is None, "only modules in the padded layout take a condition"
         states: Tensor = self._pass(encoder, tensors).last_hidden_state[0]
@@ -122,7 +120,12 @@ class PackedLayout:
         return np.flatnonzero(np.concatenate(rows))
 
     def _pass(
-        self, encoder: Encoder, tensors: dict[str, Tensor], *, all_layers: bool = False, first: int | None = None
+        self,
+        encoder: SentenceNetwork,
+        tensors: dict[str, Tensor],
+        *,
+        all_layers: bool = False,
+        first: int | None = None,
     ) -> Any:
         """first: of how many sentences the first token alone is wanted."""
         return encoder.backbone(

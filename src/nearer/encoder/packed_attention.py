@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear, scaled_dot_product_attention
 
+from nearer.encoder.network import SentenceNetwork
 from nearer.encoder.pooling import FIRST_TOKEN
-
-if TYPE_CHECKING:
-    from nearer.encoder.encoder import Encoder
 
 # The name of our attention in transformers' configuration
 ATTENTION = "nearer_packed"
@@ -117,7 +115,7 @@ class FirstTokenAttention(nn.Module):
         return self.output(attended, hidden_states), None
 
 
-def narrow_last_block(encoder: Encoder) -> None:
+def narrow_last_block(encoder: SentenceNetwork) -> None:
     """Let the last block of a BERT-like backbone compute first tokens alone, where these alone are pooled."""
     blocks = getattr(getattr(encoder.backbone, "encoder", None), "layer", None)
     attention = getattr(blocks[-1], "attention", None) if blocks else None
@@ -125,7 +123,7 @@ def narrow_last_block(encoder: Encoder) -> None:
         blocks[-1].attention = FirstTokenAttention(attention)  # type: ignore[index]
 
 
-def is_narrowed(encoder: Encoder) -> bool:
+def is_narrowed(encoder: SentenceNetwork) -> bool:
     return any(isinstance(module, FirstTokenAttention) for module in encoder.backbone.modules())
 
 

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from nearer.encoder.network import SentenceNetwork
 from nearer.errors import InputError
-
-if TYPE_CHECKING:
-    from nearer.encoder.encoder import Encoder
-
 
 # Views pass apart where one rectangle for all would be so many times as large
 WASTE = 1.1
@@ -32,7 +29,7 @@ class PaddedLayout:
     name, and so on; `order` says which row of all of them each row is.
     """
 
-    def __init__(self, encoder: Encoder, *, longest: int, multiple: int = 1, rectangles: int = 1) -> None:
+    def __init__(self, encoder: SentenceNetwork, *, longest: int, multiple: int = 1, rectangles: int = 1) -> None:
         self.padding = encoder.padding_id
         self.trailing = encoder.trailing_padding
         self.first_position = encoder.first_position

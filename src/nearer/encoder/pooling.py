@@ -21,11 +21,13 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from nearer.errors import SettingError
+from nearer.errors import ModelError, SettingError
 
 # pooling: the two layers that are averaged before the mean over tokens (0 is the embedding layer)
 LAYER_PAIRS = {
@@ -103,3 +105,39 @@ def attended(mask: Tensor) -> Tensor:
 def _weighted_mean(states: Tensor, weights: Tensor) -> Tensor:
     weights = weights.unsqueeze(-1)  # (batch, tokens, 1), float32 also under lower precision
     return (states * weights).sum(dim=1) / weights.sum(dim=1).clamp(min=1e-9)
+
+
+class WeightedLayers(nn.Module):
+    """For weights that no pooling of ours has a name for (`first_last_mean` and its like are poolings).
+
+    weights: of the embedding layer and of each block, in this order; they are divided by their sum.
+    """
+
+    layer_weights: torch.Tensor
+
+    def __init__(self, backbone: nn.Module, weights: Sequence[float]) -> None:
+        super().__init__()
+        self.backbone = backbone
+        self.register_buffer("layer_weights", torch.tensor(weights, dtype=torch.float32))
+        if not torch.isfinite(self.layer_weights / self.layer_weights.sum()).all():
+            raise ModelError(f"the layers' weights {list(weights)} have no finite sum other than 0.")
+
+    @property
+    def config(self) -> Any:
+        return self.backbone.config
+
+    def get_input_embeddings(self) -> Any:
+        return self.backbone.get_input_embeddings()  # type: ignore[operator]
+
+    def forward(self, *, output_hidden_states: bool = False, **inputs: Any) -> SimpleNamespace:
+        """output_hidden_states: is taken as said; all layers are needed in any case."""
+        layers = self.backbone(output_hidden_states=True, **inputs).hidden_states
+        if len(layers) != len(self.layer_weights):
+            raise ModelError(f"the model has {len(layers)} layers of states, weights are given for {self.given}.")
+        shares = self.layer_weights / self.layer_weights.sum()
+        mean = sum(share * layer for share, layer in zip(shares, layers, strict=True))
+        return SimpleNamespace(last_hidden_state=mean, hidden_states=layers if output_hidden_states else None)
+
+    @property
+    def given(self) -> int:
+        return len(self.layer_weights)

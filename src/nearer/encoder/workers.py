@@ -23,13 +23,15 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from nearer.encoder.encoding import BulkEncoding, at_inference
+from nearer.encoder.encoding import BulkEncoding
+from nearer.encoder.folder import save_parts
+from nearer.encoder.network import at_inference
 from nearer.encoder.vector_file import GrowingFile
 from nearer.errors import NearerError, SettingError, first_line
 from nearer.progress import Advance
 
 if TYPE_CHECKING:
-    from nearer.encoder.settings import EncoderSettings
+    from nearer.encoder.parts import EncoderSettings
 
 # Windows a worker has at a time: one computed, one tokenised, one whose vectors are on their way to the host.
 WINDOWS_AT_A_TIME = 3
@@ -64,7 +66,7 @@ def encode_in_workers(
         raise SettingError("devices: several processes need Linux or macOS; encode in one.")
     encoder = bulk.encoder
     with tempfile.TemporaryDirectory(prefix="nearer-") as folder:
-        encoder.save(Path(folder) / "model")
+        save_parts(encoder, Path(folder) / "model", overwrite=False)
         task = Task(
             model=Path(folder) / "model",
             settings=encoder.settings,

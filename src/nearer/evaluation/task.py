@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from nearer.encoder.settings import EncoderSettings
+from nearer.encoder.parts import EncoderSettings
 
 Vectors = NDArray[np.float32]
 

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from nearer.encoder import Encoder
-from nearer.encoder.encoding import at_inference
+from nearer.encoder.network import at_inference
 from nearer.encoder.pooling import attended, needs_hidden_states, pool
 from nearer.errors import ModelError, SettingError, first_line
 from nearer.extras import require

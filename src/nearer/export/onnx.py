@@ -13,10 +13,9 @@ import numpy as np
 from nearer.encoder import Encoder
 from nearer.encoder.backbone import quiet
 from nearer.encoder.folder import write_around_graph
-from nearer.encoder.layer_mean import WeightedLayers
 from nearer.encoder.layout import write_json
 from nearer.encoder.onnx_encoder import FACTS_FILE, FORMAT, GRAPH_FILE, OnnxEncoder
-from nearer.encoder.pooling import needs_hidden_states
+from nearer.encoder.pooling import WeightedLayers, needs_hidden_states
 from nearer.encoder.static import StaticBackbone
 from nearer.errors import ModelError
 from nearer.evaluation.tasks import load_tasks

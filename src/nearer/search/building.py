@@ -19,7 +19,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nearer.encoder import Encoder
-from nearer.encoder.encoding import WINDOW_ON_GPU, BulkEncoding, at_inference
+from nearer.encoder.encoding import WINDOW_ON_GPU, BulkEncoding
+from nearer.encoder.network import at_inference
 from nearer.encoder.precision import check_precision
 from nearer.errors import InputError
 from nearer.progress import progress_bar

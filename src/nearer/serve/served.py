@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from nearer.baselines.static_words import StaticWords
 from nearer.baselines.static_words import tokens as words_of
 from nearer.encoder import Encoder
-from nearer.encoder.encoding import BulkEncoding, at_inference, once_each
+from nearer.encoder.encoding import BulkEncoding, once_each
+from nearer.encoder.network import SentenceNetwork, at_inference
 from nearer.encoder.onnx_encoder import OnnxEncoder
 from nearer.errors import ModelError, SettingError
 from nearer.text.normalise import normalisation
@@ -126,7 +127,7 @@ class ServedModel:
             vectors, most = model.encode(texts, normalize=bool(self.normalize)), model.max_words
         return Encoded(vectors, np.minimum(counts, most), counts > most)
 
-    def _lengths(self, model: Encoder | OnnxEncoder, texts: Sequence[str]) -> NDArray[np.int64]:
+    def _lengths(self, model: SentenceNetwork | OnnxEncoder, texts: Sequence[str]) -> NDArray[np.int64]:
         """Tokens of each text, one more than is read where there are more."""
         settings = model.settings
         normalise = normalisation(settings.text_normalisation)

@@ -21,12 +21,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nearer.encoder import Encoder
+from nearer.encoder.batching import CutTexts
 from nearer.encoder.comparing import Comparing, Vectors, listed, unit_rows
-from nearer.encoder.cutting import CutTexts
 from nearer.encoder.fingerprint import encoder_fingerprint
 from nearer.encoder.folder import save_parts
-from nearer.encoder.projection import Dense
-from nearer.encoder.settings import EncoderSettings
+from nearer.encoder.parts import Dense, EncoderSettings
 from nearer.encoder.sources import model_folder
 from nearer.errors import InputError, ModelError, SettingError, first_line
 from nearer.teachers.rank_vectors import CorpusCovariance, CorpusRanks, RankSimilarity

@@ -25,8 +25,9 @@ from filelock import FileLock
 from numpy.typing import NDArray
 
 from nearer.encoder import Encoder
-from nearer.encoder.encoding import WINDOW_ON_GPU, BulkEncoding, at_inference
+from nearer.encoder.encoding import WINDOW_ON_GPU, BulkEncoding
 from nearer.encoder.fingerprint import encoder_fingerprint
+from nearer.encoder.network import at_inference
 from nearer.encoder.precision import check_precision
 from nearer.errors import DamagedError, InputError
 from nearer.progress import Advance, progress_bar

@@ -1,4 +1,7 @@
-"""From the token store to the batches that a method gets. Nothing here has a state: batch n is always the same."""
+"""From the token store to the batches that a method gets, made ready in a thread while a step is computed.
+
+Batch n is always the same, whoever asks for it and when.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What a run writes and shows as it goes: metrics.jsonl, a progress bar, TensorBoard where asked for."""
+"""What a run writes and shows as it goes: metrics.jsonl, a progress bar, TensorBoard where asked for.
+
+Losses of many steps are read without making the GPU wait.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The one loop: step after step, and now and then a look at the losses, an evaluation, a checkpoint."""
+"""The one loop: step after step, and now and then a look at the losses, an evaluation, a checkpoint.
+
+Behind it: how Ctrl-C ends it after the step at hand, and the signs that a run goes wrong, each told once.
+"""
 
 from __future__ import annotations
 

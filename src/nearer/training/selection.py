@@ -1,4 +1,7 @@
-"""Keeping the best step: dev tasks evaluated during the run, their sentences tokenised once and encoded once each."""
+"""The tasks by which a run is judged: dev tasks choose the step that is kept, watched ones do not, tests come last.
+
+Dev sentences are tokenised once a run and encoded once an evaluation.
+"""
 
 from __future__ import annotations
 

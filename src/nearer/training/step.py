@@ -1,4 +1,7 @@
-"""One optimiser step, launched operation by operation: what every machine can do, and what the fast step must equal."""
+"""One optimiser step, launched operation by operation: what every machine can do, and what the fast step must equal.
+
+The optimiser is AdamW with a linear schedule, as the papers use it.
+"""
 
 from __future__ import annotations
 

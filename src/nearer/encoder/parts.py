@@ -1,11 +1,18 @@
-"""The layers that may follow pooling: the head of SimCSE; Dense, LayerNorm and Normalize modules of other models."""
+"""What an encoder has besides its backbone: settings, and the layers that may follow pooling.
+
+The layers are the head of SimCSE, and Dense, LayerNorm and Normalize modules of other models.
+"""
 
 from __future__ import annotations
+
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
 
-from nearer.errors import ModelError
+from nearer.encoder.pooling import check_pooling
+from nearer.errors import ModelError, SettingError
+from nearer.text.normalise import normalisation
 
 # The activations known by name; a model that names any other is refused instead of importing what it names.
 ACTIVATIONS: dict[str, type[nn.Module]] = {
@@ -77,3 +84,40 @@ def new_head(size: int, generator: torch.Generator | None = None) -> Dense:
     nn.init.normal_(head.linear.weight, std=0.02, generator=generator)
     nn.init.zeros_(head.linear.bias)
     return head
+
+
+@dataclass(frozen=True)
+class EncoderSettings:
+    """Saved with the model and written beside every score.
+
+    normalize: vectors leave `encode` with length 1; prompts: texts put before each sentence, by name, which may be
+    empty; pool_prompt: whether the prompt's tokens count in the pooling. truncate_dim: only so many leading numbers of
+    a vector are kept; vectors of length 1 are made so afterwards.
+    """
+
+    pooling: str
+    max_length: int
+    normalize: bool = False
+    text_normalisation: str = "none"
+    prompts: dict[str, str] = field(default_factory=dict)
+    default_prompt: str | None = None
+    pool_prompt: bool = True
+    truncate_dim: int | None = None
+
+    def __post_init__(self) -> None:
+        check_pooling(self.pooling)
+        normalisation(self.text_normalisation)
+        if self.max_length < 3:
+            raise SettingError(f"max_length: {self.max_length} leaves no room for a sentence (3 at least).")
+        if self.truncate_dim is not None and (type(self.truncate_dim) is not int or self.truncate_dim < 1):
+            raise SettingError(f"truncate_dim: {self.truncate_dim!r} is no number of dimensions (1 at least).")
+
+    def prompt(self, name: str | None) -> str:
+        """The text of a prompt; None asks for the model's default, which may be none at all."""
+        name = self.default_prompt if name is None else name
+        if name is None:
+            return ""
+        if name not in self.prompts:
+            known = ", ".join(self.prompts) or "none"
+            raise SettingError(f"prompt: the model has no prompt {name!r}; it has: {known}.")
+        return self.prompts[name]
