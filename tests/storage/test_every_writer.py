@@ -27,11 +27,11 @@ from nearer.encoder.files import EncodedFile, encode_file
 from nearer.errors import NearerError
 from nearer.evaluation import evaluate
 from nearer.report.score_file import read_scores
+from nearer.runs.checkpoints import load_checkpoint, save_checkpoint, whole_checkpoint
 from nearer.teachers import RankEncoder
 from nearer.teachers.vector_store import VectorStore
 from nearer.text import read_ranking_lists, read_sentences
 from nearer.text.token_store import open_store
-from nearer.training.checkpoints import load_checkpoint, save_checkpoint, whole_checkpoint
 
 SENTENCES = [f"the quick brown fox jumps over a lazy dog {number}" for number in range(40)]
 MORE = [*SENTENCES, *(f"rain comes until someone has lunch {number}" for number in range(30))]

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from nearer.encoder import Encoder
-from nearer.training.checkpoints import Best, best_folder
+from nearer.runs.checkpoints import Best, best_folder
 
 
 @pytest.fixture

@@ -22,7 +22,8 @@ from nearer.training import train
 RUN = """
 import os, pathlib, shutil, signal, sys
 import nearer, nearer.training, transformers.models.bert.modeling_bert
-from nearer.training import checkpoints, feed, log
+from nearer.training import feed, log
+from nearer.runs import checkpoints
 
 def run(folder, recipe, corpus, moments):
     left = [moments]

@@ -212,7 +212,7 @@ class TestMistakesOfAuthors:
 
 class TestBest:
     def test_buffers_are_kept_with_the_best_weights(self, toy: Callable[..., Trainer], tmp_path: Path) -> None:
-        from nearer.training.checkpoints import Best
+        from nearer.runs.checkpoints import Best
 
         trainer = toy()
         trainer.encoder.head = nn.Sequential(nn.BatchNorm1d(32))  # type: ignore[assignment]

@@ -32,7 +32,7 @@ ONEDNN: Any = torch.backends.mkldnn
 @pytest.fixture(autouse=True)
 def _process_put_back() -> Iterator[None]:
     """Whatever a test makes of the process, the next one finds it as it was."""
-    with pinned(choose_numerics({}, CPU, "float32")[0], CPU):
+    with pinned(choose_numerics(None, CPU, "float32")[0], CPU):
         yield
 
 
@@ -140,10 +140,10 @@ class TestGoingOn:
 
     @pytest.mark.parametrize("damaged", ["none", {"threads": 1}, {"threads": 0}, {"threads": True}, None])
     def test_damaged_records_are_told(self, damaged: Any) -> None:
-        whole = choose_numerics({}, CPU, "float32")[0].to_dict()
+        whole = choose_numerics(None, CPU, "float32")[0].to_dict()
         recorded = {**whole, **damaged} if isinstance(damaged, dict) and damaged["threads"] != 1 else damaged
         with pytest.raises(SettingError, match=r"numerics: .*config\.yaml"):
-            choose_numerics({"numerics": recorded}, CPU, "float32")
+            choose_numerics(recorded, CPU, "float32")
 
 
 class TestPinned:
@@ -166,7 +166,7 @@ class TestPinned:
     def test_choosing_leaves_the_process_as_it_is(self) -> None:
         for on in (True, False):
             ONEDNN.enabled = on
-            choose_numerics({}, CPU, "bf16")
+            choose_numerics(None, CPU, "bf16")
             assert ONEDNN.enabled == on
 
     def test_threads_that_flush_are_told_of(self) -> None:
@@ -192,7 +192,7 @@ class TestPinned:
         assert "set_flush_denormal" in told[0]
 
     def test_onednn_that_fails_on_the_way_is_told_of(self) -> None:
-        chosen = choose_numerics({}, CPU, "float32")[0]
+        chosen = choose_numerics(None, CPU, "float32")[0]
         with pinned(chosen, CPU):
             assert onednn_failed(chosen) == []
             ONEDNN.enabled = not chosen.onednn
@@ -200,11 +200,11 @@ class TestPinned:
 
     def test_what_chooses_kernels_is_recorded(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("OPENBLAS_CORETYPE", "ARMV8")
-        chosen, _ = choose_numerics({}, CPU, "float32")
+        chosen, _ = choose_numerics(None, CPU, "float32")
         assert chosen.environment["OPENBLAS_CORETYPE"] == "ARMV8"
         assert chosen.threads == torch.get_num_threads()
         monkeypatch.delenv("OPENBLAS_CORETYPE")
-        _, remarks = choose_numerics({"numerics": chosen.to_dict()}, CPU, "float32")
+        _, remarks = choose_numerics(chosen.to_dict(), CPU, "float32")
         assert "environment was {'OPENBLAS_CORETYPE': 'ARMV8'}, is" in remarks[0]
 
 

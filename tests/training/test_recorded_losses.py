@@ -103,7 +103,7 @@ def _as_in_a_run() -> Iterator[None]:
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     device = torch.device("cpu")
-    with pinned(choose_numerics({}, device, "float32")[0], device):
+    with pinned(choose_numerics(None, device, "float32")[0], device):
         yield
     torch.set_num_threads(before)
 

@@ -196,7 +196,7 @@ class TestTrouble:
     def test_a_full_disk_leaves_the_last_checkpoint_whole(
         self, recipe: Path, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        from nearer.training import checkpoints
+        from nearer.runs import checkpoints
 
         save, calls = checkpoints.save_file, []
 

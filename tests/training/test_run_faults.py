@@ -17,8 +17,9 @@ from safetensors.torch import load_file
 import nearer
 from faulty_disk import CUTS, RecordedDisk, failing, flip, in_one_line, small_files
 from nearer.errors import InputError, NearerError, TrainingError
-from nearer.training import checkpoints, train
-from nearer.training.checkpoints import whole_checkpoint
+from nearer.runs import checkpoints
+from nearer.runs.checkpoints import whole_checkpoint
+from nearer.training import train
 
 SHORT = {"max_steps": 6, "checkpoint_every": 2, "evaluate_every": 3, "test_on": []}
 Weights = dict[str, torch.Tensor]

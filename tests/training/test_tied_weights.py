@@ -14,8 +14,8 @@ from safetensors.torch import load_file, save_file
 from nearer.encoder import Encoder
 from nearer.encoder.backbone import quiet
 from nearer.errors import TrainingError
+from nearer.runs.checkpoints import Best, load_checkpoint, save_checkpoint
 from nearer.training import resume, train
-from nearer.training.checkpoints import Best, load_checkpoint, save_checkpoint
 from nearer.training.trainer import Trainer
 
 SHAPE = {"d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 2, "num_decoder_layers": 1, "num_heads": 4}

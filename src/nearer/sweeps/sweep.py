@@ -23,6 +23,7 @@ from nearer.encoder import Encoder
 from nearer.errors import MissingExtraError, NearerError, SettingError, TrainingError, first_line
 from nearer.evaluation import load_tasks
 from nearer.evaluation.held_out_task import NAME as HELD_OUT
+from nearer.runs.config import CONFIG
 from nearer.sweeps.folder import check_folder, find_runs, open_folder, record, tidy
 from nearer.sweeps.grid import PlannedRun, plan_runs, point_name
 from nearer.sweeps.heat_map import draw
@@ -31,7 +32,7 @@ from nearer.text.reading import Reading
 from nearer.text.shapes import SHAPES
 from nearer.training.corpus import read_options
 from nearer.training.loop import Interrupted
-from nearer.training.run import CONFIG, TrainedModel, resume, train
+from nearer.training.run import TrainedModel, resume, train
 from nearer.training.selection import Selection, can_test
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from nearer.encoder import Encoder
 from nearer.errors import SettingError, TrainingError, tell
+from nearer.runs.config import RunConfig
 from nearer.storage.whole import write_whole
 from nearer.text.in_memory import Source, is_path
 from nearer.text.lengths import length_for
@@ -35,12 +36,12 @@ def read_options(recipe: Recipe, columns: Sequence[str] | None, reading: Mapping
     return ReadOptions(columns=named, duplicates=recipe.training.duplicates, **given)
 
 
-def corpus_reading(recipe: Recipe, facts: Mapping[str, Any]) -> Reading[Any]:
-    """facts: as `config.yaml` has them."""
-    options = read_options(recipe, facts["columns"], facts.get("reading"))
+def corpus_reading(recipe: Recipe, config: RunConfig) -> Reading[Any]:
+    """The text that a run learns from."""
+    options = read_options(recipe, config.columns, config.reading)
     if recipe.training.list_length is not None:
-        return EqualLists(facts["corpus"], options, recipe.training.list_length)
-    return Reading(facts["corpus"], SHAPES[recipe.training.data], options)
+        return EqualLists(config.corpus, options, recipe.training.list_length)
+    return Reading(config.corpus, SHAPES[recipe.training.data], options)
 
 
 def corpus_file(corpus: Source, recipe: Recipe, options: ReadOptions, folder: Path) -> tuple[str, list[str] | None]:

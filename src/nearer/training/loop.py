@@ -18,9 +18,9 @@ from typing import Any
 
 from nearer.distributed import agree, rank, wait_for_all
 from nearer.errors import ModelError, TrainingError
+from nearer.runs.checkpoints import Best, cannot_be_saved, latest_checkpoint, save_checkpoint, whole_checkpoint
 from nearer.storage.whole import clear_unfinished
 from nearer.text.faults import Fault
-from nearer.training.checkpoints import Best, cannot_be_saved, latest_checkpoint, save_checkpoint, whole_checkpoint
 from nearer.training.log import Means, Metrics, RunLog
 from nearer.training.selection import DevScore, Selection
 from nearer.training.step import learning_rate

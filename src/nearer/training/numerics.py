@@ -55,15 +55,15 @@ class Numerics:
         return asdict(self)
 
 
-def choose_numerics(facts: Mapping[str, Any], device: torch.device, precision: str) -> tuple[Numerics, list[str]]:
+def choose_numerics(noted: object, device: torch.device, precision: str) -> tuple[Numerics, list[str]]:
     """For a new run those of this process, for one that goes on the recorded ones as far as they can be had here.
 
-    facts: of config.yaml, without `numerics` for a new run. Also returns what the user should know.
+    noted: what config.yaml has; None for a new run. Also returns what the user should know.
     """
     here = from_first(_of_this_process(device, precision))
-    if "numerics" not in facts:
+    if noted is None:
         return here, []
-    recorded = _read(facts["numerics"])
+    recorded = _read(noted)
     chosen = Numerics(
         device=here.device,
         processes=here.processes,

@@ -13,8 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import yaml
-from pydantic import ConfigDict, Field
 
 from nearer import distributed
 from nearer.encoder import Encoder
@@ -22,14 +20,14 @@ from nearer.encoder.precision import has_bfloat16_products
 from nearer.errors import InputError, ModelError, PoolingError, SettingError, TrainingError
 from nearer.evaluation import Results, evaluate, load_tasks
 from nearer.methods import Method, known_methods
+from nearer.runs.checkpoints import best_folder, latest_checkpoint
+from nearer.runs.config import CONFIG, LOCK, RunConfig
 from nearer.storage.locks import written_by_us_alone
-from nearer.storage.sealed import read_sealed, sealed_yaml
-from nearer.storage.whole import make_folder, write_whole
+from nearer.storage.whole import make_folder
 from nearer.teachers import RankEncoder, load_model
 from nearer.terminal import say
 from nearer.text.in_memory import Source
 from nearer.text.token_store import TokenStore, open_store
-from nearer.training.checkpoints import best_folder, latest_checkpoint
 from nearer.training.corpus import corpus_file, corpus_reading, cut_texts, read_options, training_length
 from nearer.training.dropout_views import load_with_views
 from nearer.training.loop import State, fit
@@ -39,24 +37,7 @@ from nearer.training.recipes import Recipe, check_recipe, load_recipe
 from nearer.training.selection import can_test, dev_tasks
 from nearer.training.settings import TrainingSettings
 from nearer.training.trainer import Trainer
-from nearer.typed_files import FileFacts
 from nearer.versions import library_versions
-
-CONFIG, LOCK = "config.yaml", ".lock"
-
-
-class RunFacts(FileFacts):
-    """What a run needs of its config to go on."""
-
-    model_config = ConfigDict(extra="allow")
-
-    recipe: str
-    settings: dict[str, Any]
-    corpus: str
-    columns: list[str] | None = None
-    reading: dict[str, Any] = Field(default_factory=dict)
-    data: str | None = None
-    libraries: dict[str, str] = Field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -114,31 +95,24 @@ def train(
                 argument="out",
             )
         file, named = corpus_file(corpus, loaded, options, folder)
-        facts = {
-            "recipe": loaded.name,
-            "settings": loaded.to_dict(),
-            "corpus": file,
-            "columns": named,
-            "reading": dict(reading or {}),
-            "data": None if data is None else str(data),
-            "libraries": library_versions(),
-        }
-        return _run(folder, loaded, facts, progress)
+        config = RunConfig(
+            recipe=loaded.name,
+            settings=loaded.to_dict(),
+            corpus=file,
+            columns=named,
+            reading=dict(reading or {}),
+            data=None if data is None else str(data),
+            libraries=library_versions(),
+        )
+        return _run(folder, loaded, config, progress)
 
 
 def resume(folder: str | Path, *, progress: bool = False) -> TrainedModel:
     """Go on with a run that was interrupted, as if it had never stopped."""
-    path = Path(folder) / CONFIG
-    if not path.exists():
-        raise SettingError(f"{folder}: is not the folder of a run (no {CONFIG}).")
-    mend = "start the run anew, with another folder"
-    facts = read_sealed(path, RunFacts, error=SettingError, mend=mend).model_dump()
-    settings = facts["settings"]
-    if settings.get("teachers") and "teacher_max_length" not in settings:
-        settings["teacher_max_length"] = "whole"  # what teachers read before it could be set
-    recipe = check_recipe(settings, facts["recipe"])
+    config = RunConfig.read(Path(folder))
+    recipe = check_recipe(config.settings, config.recipe)
     with _alone(Path(folder)):
-        return _run(Path(folder), recipe, facts, progress)
+        return _run(Path(folder), recipe, config, progress)
 
 
 @contextmanager
@@ -162,17 +136,17 @@ def _alone(folder: Path) -> Iterator[None]:
             folder.rmdir()
 
 
-def _run(folder: Path, recipe: Recipe, facts: dict[str, Any], progress: bool) -> TrainedModel:
+def _run(folder: Path, recipe: Recipe, config: RunConfig, progress: bool) -> TrainedModel:
     device = distributed.local_device()
     distributed.start(device)
     recipe, on_precision = _computable(recipe, device)
-    numerics, remarks = choose_numerics(facts, device, recipe.training.precision)
+    numerics, remarks = choose_numerics(config.numerics, device, recipe.training.precision)
     remarks += on_precision
-    # what was recorded at the start stays: it is what the run must go on with next time, too
-    facts = {**facts, "numerics": facts.get("numerics", numerics.to_dict())}
-    remarks += changed_libraries(facts.get("libraries") or {}, library_versions())
+    if config.numerics is None:  # what was recorded at the start stays: the run must go on with it next time, too
+        config = config.changed(numerics=numerics.to_dict())
+    remarks += changed_libraries(config.libraries, library_versions())
     with pinned(numerics, device) as not_pinned:
-        result = _carry_out(folder, recipe, facts, device, [*remarks, *not_pinned], progress)
+        result = _carry_out(folder, recipe, config, device, [*remarks, *not_pinned], progress)
         failed = onednn_failed(numerics)
     for remark in failed:
         say(remark)
@@ -189,14 +163,14 @@ def _computable(recipe: Recipe, device: torch.device) -> tuple[Recipe, list[str]
 
 
 def _carry_out(
-    folder: Path, recipe: Recipe, facts: dict[str, Any], device: torch.device, remarks: list[str], progress: bool
+    folder: Path, recipe: Recipe, config: RunConfig, device: torch.device, remarks: list[str], progress: bool
 ) -> TrainedModel:
     started = time.perf_counter()
     settings = recipe.training
     # everything that can be wrong is looked at before the first step
-    dev = dev_tasks(settings, facts["data"], corpus_reading(recipe, facts), folder)
+    dev = dev_tasks(settings, config.data, corpus_reading(recipe, config), folder)
     remarks = [*remarks, *dev.remarks]
-    if settings.test_on and not can_test(settings.test_on, facts["data"]):
+    if settings.test_on and not can_test(settings.test_on, config.data):
         remarks.append(
             f"no test scores at the end: {', '.join(settings.test_on)} needs the folder of the published sets (data)"
         )
@@ -208,7 +182,7 @@ def _carry_out(
     reading = dev.reading
     if settings.max_length == "auto":
         settings = settings.model_copy(update={"max_length": training_length(reading, encoder)})
-        facts = {**facts, "settings": {**facts["settings"], "max_length": settings.max_length}}
+        config = config.changed(settings={**config.settings, "max_length": settings.max_length})
     longest = settings.longest
     store = open_store(
         reading,
@@ -218,16 +192,16 @@ def _carry_out(
         progress=shown,
     )
     remarks += cut_texts(store, longest)
-    if "tokens" in facts and facts["tokens"] != store.folder.name:
-        raise InputError(f"{facts['corpus']}: is not the text that {folder} was started with; nothing was done.")
+    if config.tokens not in (None, store.folder.name):
+        raise InputError(f"{config.corpus}: is not the text that {folder} was started with; nothing was done.")
     remarks += method.prepare(encoder, reading, max_length=longest, progress=shown)
-    for name, digest in facts.get("learns_from", {}).items():
+    for name, digest in config.learns_from.items():
         if method.identity().get(name) != digest:
             raise InputError(f"{name}: is not the one that {folder} was started with; nothing was done.")
     trainer = Trainer(encoder, method, store, settings)
     remarks += check_memory(trainer)
     if distributed.rank() == 0:  # from here on there is a run: nothing is wrong with what was asked for
-        _write_config(folder, {**facts, "tokens": store.folder.name, "learns_from": method.identity()})
+        config.changed(tokens=store.folder.name, learns_from=method.identity()).write(folder)
         dev.write(folder)
     state = fit(trainer, folder, dev.selection, progress=progress, remarks=remarks)
     result = None
@@ -241,7 +215,7 @@ def _carry_out(
             **_data_facts(store),
             **dev.describe(),
         }
-        result = _finish(folder, encoder, method, state, settings.test_on, facts["data"], provenance, progress)
+        result = _finish(folder, encoder, method, state, settings.test_on, config.data, provenance, progress)
     distributed.wait_for_all()
     return result or TrainedModel(folder, folder / "model", state.best_step, state.best_score, None)
 
@@ -298,13 +272,6 @@ def _data_facts(store: TokenStore) -> dict[str, Any]:
         "dropped": report["dropped"] - report["faults"].get("held_out", {}).get("count", 0),
         "tokens": store.folder.name,
     }
-
-
-def _write_config(folder: Path, facts: dict[str, Any]) -> None:
-    try:
-        write_whole(folder / CONFIG, sealed_yaml(yaml.safe_dump(facts, sort_keys=False, allow_unicode=True)))
-    except OSError as error:
-        raise TrainingError(f"{folder}: cannot be written ({error.strerror}).") from None
 
 
 def _finish(

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from nearer.runs.config import CONFIG
 from nearer.storage.sealed import write_sealed_json
-from nearer.training.run import CONFIG, TrainedModel, resume, train
+from nearer.training.run import TrainedModel, resume, train
 
 
 def train_seeds(seeds: Sequence[int], out: str | Path, **arguments: Any) -> tuple[list[TrainedModel], dict[str, str]]:

@@ -17,8 +17,8 @@ from nearer.encoder.packed import PackedLayout, can_pack
 from nearer.encoder.packed_attention import LONGEST, have_kernels
 from nearer.encoder.padded import PaddedLayout
 from nearer.methods.contract import Method
+from nearer.runs.checkpoints import load_checkpoint
 from nearer.text.token_store import TokenStore
-from nearer.training.checkpoints import load_checkpoint
 from nearer.training.compute import Computation
 from nearer.training.feed import Feed, Prefetcher
 from nearer.training.prepared import Layout, Layouts, Prepared, prepare
