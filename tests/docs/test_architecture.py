@@ -68,6 +68,26 @@ def test_a_part_imports_what_the_document_allows(part: str) -> None:
     assert strangers((PACKAGE / part).rglob("*.py"), {part, *documented()[part], *SHARED}) == []
 
 
+def test_no_circle_between_files() -> None:
+    """Also not through imports inside functions or for type checking: whoever reads a file reads what it names."""
+    files = {".".join(file.relative_to(PACKAGE.parent).with_suffix("").parts): file for file in PACKAGE.rglob("*.py")}
+    named = {name.removesuffix(".__init__"): file for name, file in files.items() if file.parent != PACKAGE} | {
+        f"nearer.{name}": PACKAGE / f"{name}.py" for name in SHARED
+    }
+    TopologicalSorter({name: set(modules(file, set(named))) for name, file in named.items()}).prepare()
+
+
+def modules(file: Path, known: set[str]) -> Iterator[str]:
+    """The modules of ours that a file imports, by their whole names."""
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in known)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                whole = f"{node.module}.{alias.name}"
+                yield from {whole if whole in known else node.module} & known
+
+
 def test_what_all_share_knows_no_part() -> None:
     assert strangers(PACKAGE.glob("[!_]*.py"), set(SHARED)) == []
 

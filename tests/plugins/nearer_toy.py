@@ -69,6 +69,7 @@ class Toy(Method):
         name="toy",
         title="Toy",
         what="Everything that a method can ask for, in small.",
+        needs="sentences",
         paper=Paper("nobody2026toy", "A Toy", ("Nobody, Nemo",), "Nowhere", 2026),
         data=("sentences",),
         views=4,

@@ -48,6 +48,7 @@ FACTS = MethodFacts(
     name="debcse",
     title="DebCSE",
     what="Positives and negatives are sampled by inverse propensity, so that surface and meaning do not go together.",
+    needs="sentences, a first encoder",
     paper=Paper(
         "miao2023debcse",
         "DebCSE: Rethinking Unsupervised Contrastive Sentence Embedding Learning in the Debiasing Perspective",

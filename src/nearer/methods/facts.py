@@ -37,7 +37,7 @@ class Paper:
 class MethodFacts:
     """A method for people and for the parts around it.
 
-    name: in recipes; title: for people; what: it does, in one sentence.
+    name: in recipes; title: for people; what: it does, in one sentence; needs: what a user must have, in a few words.
     data: the kinds of records it learns from, the usual one first. teachers: whether it learns from other models.
     views: how often a record of one sentence passes the encoder. saves: what a run ends with.
     """
@@ -45,6 +45,7 @@ class MethodFacts:
     name: str
     title: str
     what: str
+    needs: str
     paper: Paper
     data: tuple[str, ...]
     teachers: Literal["none", "optional", "one", "some"] = "none"

@@ -73,6 +73,7 @@ FACTS = MethodFacts(
     name="rankcse",
     title="RankCSE",
     what="Beside the contrast, both views of a batch are to rank its sentences alike, and as the teachers do.",
+    needs="sentences, teachers (any encoders)",
     paper=Paper(
         "liu2023rankcse",
         "RankCSE: Unsupervised Sentence Representations Learning via Learning to Rank",

@@ -91,6 +91,7 @@ FACTS = MethodFacts(
     name="rankencoder",
     title="RankEncoder",
     what="Two sentences are alike if they see a corpus in the same order; the encoder learns these similarities.",
+    needs="sentences, a first encoder",
     paper=Paper(
         "seonwoo2023rankencoder",
         "Ranking-Enhanced Unsupervised Sentence Representation Learning",

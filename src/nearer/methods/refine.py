@@ -72,6 +72,7 @@ FACTS = MethodFacts(
     name="refine",
     title="Refinement by ranking sentences",
     what="A trained encoder learns the order of generated sentences, each of which lies further from the first.",
+    needs="a trained encoder, ranking lists by a language model, a judge",
     paper=Paper(
         "he2025refining",
         "Refining Sentence Embedding Model through Ranking Sentences Generation with Large Language Models",

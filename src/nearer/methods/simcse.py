@@ -53,6 +53,7 @@ FACTS = MethodFacts(
     name="simcse",
     title="SimCSE",
     what="A sentence is to be nearer to its own view (or to its positive) than to the other sentences of the batch.",
+    needs="sentences; pairs or triplets",
     paper=Paper(
         "gao2021simcse",
         "SimCSE: Simple Contrastive Learning of Sentence Embeddings",
