@@ -4,6 +4,9 @@
 # make pictures the screenshots of docs/images, as the browser tests make them
 # make fuzz    the fuzz targets of tests/fuzz, with $(FUZZ) examples each (minutes to hours)
 # make test-lowest  the tests of LOWEST with the lowest versions that pyproject.toml allows, in .venv-lowest
+# make coverage     the tests with coverage; build/coverage/index.html shows the lines that no test runs
+# make wheel   the wheel in dist/               make wheel-test  install it into an empty environment and use it (minutes)
+# make hooks   check each commit with .pre-commit-config.yaml
 # make docs    site/ from docs/, to be read in a browser without a network; a broken link is an error
 PYTHON ?= python3
 BIN := .venv/bin
@@ -14,7 +17,7 @@ FUZZ ?= 5000
 LOWEST ?= tests/text tests/encoder tests/export/test_onnx_by_name.py tests/search/test_search_index.py tests/cli/test_model_commands.py \
   tests/training/test_run.py tests/serve/test_serve_endpoints.py tests/analysis/test_figures.py tests/construct/test_surface.py
 
-.PHONY: setup browser test test-slow test-lowest fuzz architectures check format demo docs pictures clean
+.PHONY: setup browser test test-slow test-lowest coverage fuzz architectures check format hooks demo docs wheel wheel-test pictures clean
 
 setup: $(READY)
 
@@ -37,6 +40,9 @@ test-slow: $(READY)
 
 fuzz: $(READY)
 	NEARER_FUZZ=$(FUZZ) OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal tests/fuzz
+
+coverage: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal --cov --cov-report=term --cov-report=html
 
 test-lowest: .venv-lowest/.ready
 	OMP_NUM_THREADS=1 .venv-lowest/bin/pytest -n 2 --dist worksteal $(LOWEST) --deselect \
@@ -64,11 +70,22 @@ format: $(READY)
 	$(BIN)/ruff check --fix src tests examples benchmarks mkdocs_hooks
 	$(BIN)/ruff format src tests examples benchmarks mkdocs_hooks
 
+hooks: $(READY)
+	$(BIN)/pre-commit install
+
 demo: $(READY)
 	$(BIN)/nearer demo
 
 docs: $(READY)
 	$(BIN)/mkdocs build
+
+# setuptools puts all of build/lib into the wheel, also files that are no longer in src
+wheel: $(READY)
+	rm -rf build/lib
+	$(BIN)/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
+
+wheel-test: $(READY)
+	$(BIN)/pytest -n0 -m 'slow or not slow' tests/test_wheel.py
 
 pictures: $(READY)
 	mkdir -p build/pictures docs/images
@@ -76,4 +93,4 @@ pictures: $(READY)
 	for name in $(PICTURES); do cp build/pictures/$$name.png docs/images/; done
 
 clean:
-	rm -rf .venv .venv-lowest build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-lowest build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage .coverage.*

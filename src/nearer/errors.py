@@ -13,7 +13,18 @@ import warnings
 class NearerError(Exception):
     """Base of all errors that a user can mend.
 
-    argument: of the Python call, by which it is mended; the command line adds the option that stands for it.
+    Args:
+        message: One line that names the file, the line or the setting, and says the mend.
+        argument: The argument of the Python call by which it is mended; the command line adds the option that stands
+            for it.
+
+    Examples:
+        >>> import nearer
+        >>> try:
+        ...     nearer.load_model("wiki-mini", device="toaster")
+        ... except nearer.NearerError as error:
+        ...     print(type(error).__name__)
+        SettingError
     """
 
     def __init__(self, message: str = "", *, argument: str | None = None) -> None:
@@ -22,15 +33,36 @@ class NearerError(Exception):
 
 
 class InputError(NearerError, ValueError):
-    """A file or data set that cannot be read as asked."""
+    """A file or data set that cannot be read as asked.
+
+    Examples:
+        >>> import nearer
+        >>> list(nearer.read_sentences("missing.txt"))
+        Traceback (most recent call last):
+        nearer.errors.InputError: missing.txt: no such file.
+    """
 
 
 class SettingError(NearerError, ValueError):
-    """A setting or argument with a value that cannot be used."""
+    """A setting or argument with a value that cannot be used.
+
+    Examples:
+        >>> import nearer
+        >>> nearer.EncoderSettings(pooling="mean", max_length=2)
+        Traceback (most recent call last):
+        nearer.errors.SettingError: max_length: 2 leaves no room for a sentence (3 at least).
+    """
 
 
 class ModelError(NearerError, ValueError):
-    """A model folder or name that cannot be loaded or saved as asked."""
+    """A model folder or name that cannot be loaded or saved as asked.
+
+    Examples:
+        >>> import nearer
+        >>> nearer.RankEncoder.load("wiki-mini")
+        Traceback (most recent call last):
+        nearer.errors.ModelError: ...wiki-mini: is not a RankEncoder (no rank_corpus.json).
+    """
 
 
 class PoolingError(ModelError):

@@ -29,12 +29,31 @@ def evaluate(
     batch_size: int | None = None,
     progress: bool = False,
 ) -> Results:
-    """Score an encoder on tasks: names that `load_tasks` knows, tasks as they are, or scored pairs in memory.
+    """Score an encoder on tasks; each unique sentence of all of them is encoded once.
 
-    Such pairs are a list of (sentence, sentence, score), a data frame or a data set: by themselves, in a list of tasks,
-    or by name, as {"mine": pairs}. Columns of other names: `file_task(pairs, columns=…)` makes a task of them.
-    aggregation, correlation: of tasks made of pairs; reading: of reranking tasks, MTEB's v1 or v2. None leaves each as
-    it is, which by name is `all`, `spearman` and `mteb-v1`. strict: see `load_tasks`.
+    Args:
+        encoder: An `Encoder`, a `RankEncoder`, or anything else with their `encode`, `pair_scores` and `score_matrix`.
+        tasks: Names that `load_tasks` knows, tasks as they are, or scored pairs in memory: a list of (sentence,
+            sentence, score), a data frame or a data set, by themselves, in a list of tasks, or by name, as
+            {"mine": pairs}. Columns of other names: `file_task(pairs, columns=…)` makes a task of them.
+        data: The folder of the published sets, for tasks of their names.
+        aggregation: Of tasks made of pairs, over their subsets; None leaves it as it is, `all` unless a task says else.
+        correlation: Of tasks made of pairs; None leaves it as it is, `spearman` unless a task says else.
+        reading: Of reranking tasks, MTEB's v1 or v2; None leaves it as it is, `mteb-v1` unless a task says else.
+        strict: What is odd in retrieval and reranking data is an error instead of being counted.
+        batch_size: How many sentences pass the encoder together at most; None lets it choose.
+        progress: Show a bar.
+
+    Shapes:
+        Of `score_matrix`, with vectors (first, dimension) and (second, dimension): (first, second). Of `pair_scores`,
+        with two times (pairs, dimension): (pairs,).
+
+    Examples:
+        >>> import nearer
+        >>> encoder = nearer.Encoder.load("wiki-mini", pooling="mean")
+        >>> pairs = [("It rains.", "It is raining.", 5), ("It rains.", "He has lunch.", 0)]
+        >>> nearer.evaluate(encoder, {"mine": pairs}).by_name()
+        {'mine': 100.0}
     """
     check_figure("spearman" if correlation is None else correlation, "all" if aggregation is None else aggregation)
     if reading not in (None, *READINGS):

@@ -20,7 +20,20 @@ if TYPE_CHECKING:
 class Results:
     """What an evaluation found: the scores, and everything needed to repeat it.
 
-    `protocol` holds for all tasks; what a task adds to it stands in its score.
+    Attributes:
+        model: The model's folder or name.
+        protocol: What holds for all tasks; what a task adds to it stands in its score.
+        scores: One for each task, in the order in which they were asked for.
+        sentences: How many different sentences were encoded.
+        seconds: How long encoding and scoring took.
+        libraries: The versions of the libraries that computed them.
+
+    Examples:
+        >>> import nearer
+        >>> encoder = nearer.Encoder.load("wiki-mini", pooling="mean")
+        >>> results = nearer.evaluate(encoder, ["everyday"])
+        >>> round(results["everyday"], 1), results.average == results["everyday"]
+        (48.3, True)
     """
 
     model: str

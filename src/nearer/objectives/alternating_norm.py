@@ -27,12 +27,28 @@ def alternating_norm(
         L(z_i, h_i⁺) = − log  e(z_i, h_i⁺) / [ e(z_i, h_i⁺) + Σ_k e(z_i, z_ik⁻) + Σ_{j ≠ i} e(z_i, z_j⁺) ]
 
     with e(a, b) = exp(cos(a, b)/τ). h are the vectors as given, z those of the same tower in batch normalisation.
-    anchors, positives (batch, dimension); negatives (batch, m, dimension): row i has the m that were mined for anchor
-    i, which count for it alone. The batch's other sentences are taken from the opposite tower, as in InfoNCE: the
-    paper's z_j leaves that open. All mined negatives are one tower.
+    The batch's other sentences are taken from the opposite tower, as in InfoNCE: the paper's z_j leaves that open. All
+    mined negatives are one tower.
 
-    normalise: off, z is h, and the loss is InfoNCE in both directions with mined negatives (Table 3, "w/o Alternative
-    Norm"). as_printed: the positive is missing from the denominator, as in the paper's equations.
+    Args:
+        anchors: The vectors h_i.
+        positives: The vectors h_i⁺.
+        negatives: Row i has the vectors that were mined for anchor i, which count for it alone; None: none were.
+        temperature: τ.
+        normalise: Without it z is h, and the loss is InfoNCE in both directions with mined negatives (Table 3, "w/o
+            Alternative Norm").
+        as_printed: The positive is missing from the denominator, as in the paper's equations.
+
+    Shapes:
+        anchors, positives: (batch, dimension), with a batch of 2 at least. negatives: (batch, mined, dimension). The
+        loss is a scalar.
+
+    Examples:
+        >>> import torch
+        >>> from nearer.objectives import alternating_norm
+        >>> anchors, others = torch.eye(4), torch.eye(4).roll(1, 0)
+        >>> bool(alternating_norm(anchors, anchors) < alternating_norm(anchors, others))
+        True
     """
     _check(anchors, positives, negatives)
     anchors, positives = at_least_float32(anchors), at_least_float32(positives)

@@ -30,8 +30,26 @@ def fused_ranking(
     """The mean over all rows of all lists of  − log P(φ̂^j | s^j, τ2)  (Eq. 8), φ̂ the judge's scores after `fuse`.
 
     The paper sums over a list's rows; the mean makes steps of several or longer lists alike in size, and Adam does not
-    see the factor. keep_diagonal: rank a sentence's similarity with itself too, as Eq. 8 does; it is the first of
-    its row and thus pushes all others away from 1.
+    see the factor.
+
+    Args:
+        student_scores: s, the student's similarities between the sentences of each list.
+        teacher_scores: φ, those of the judge; no gradient flows into them.
+        rank_strength: ω, how far a score moves towards what the list's order asks for.
+        student_temperature: τ2.
+        variant: "paper", or "released" for the authors' code; see `fuse`.
+        keep_diagonal: Rank a sentence's similarity with itself too, as Eq. 8 does. It is the first of its row and thus
+            pushes all others away from 1.
+
+    Shapes:
+        student_scores, teacher_scores: (…, list, list). The loss is a scalar.
+
+    Examples:
+        >>> import torch
+        >>> from nearer.objectives import fused_ranking
+        >>> judge = torch.tensor([[1.0, 0.8, 0.1], [0.8, 1.0, 0.3], [0.1, 0.3, 1.0]])
+        >>> bool(fused_ranking(judge, judge) < fused_ranking(-judge, judge))
+        True
     """
     if student_scores.shape != teacher_scores.shape:
         shapes = f"{tuple(student_scores.shape)} and {tuple(teacher_scores.shape)}"
@@ -43,7 +61,7 @@ def fused_ranking(
 
 
 def fuse(scores: Tensor, *, rank_strength: float, variant: Variant = "paper") -> Tensor:
-    """Φ̂ of Eq. 6 and 7: each of a judge's scores moves towards what its place in the list asks for.
+    """Φ̂ of Eq. 6 and 7: each of a judge's scores moves towards what its index in the list asks for.
 
     Row j is looked at from its own sentence on, where the list says that scores fall (Eq. 5): sentence k should have
     rank r(k) = k − j, and by the scores has rank r̂(k). φ^j[r(k)] is the score of rank r(k), the value that k would
@@ -56,7 +74,20 @@ def fuse(scores: Tensor, *, rank_strength: float, variant: Variant = "paper") ->
     Algorithm 1 is the same with a matrix A of these differences, filled symmetrically; as printed its difference has
     the other sign, which would move scores away from the list's order. The diagonal stays, as do equal scores.
 
-    variant: "released" takes the sign from a comparison of r̂(k) with the column k instead of with k − j.
+    Args:
+        scores: φ, the judge's similarities between the sentences of each list.
+        rank_strength: ω; 0 leaves the scores as they are.
+        variant: "released" takes the sign from a comparison of r̂(k) with the column k instead of with k − j.
+
+    Shapes:
+        scores: (…, list, list), and so is what is returned.
+
+    Examples:
+        >>> import torch
+        >>> from nearer.objectives import fuse
+        >>> judge = torch.tensor([[1.0, 0.2, 0.6], [0.2, 1.0, 0.5], [0.6, 0.5, 1.0]])
+        >>> [round(score, 2) for score in fuse(judge, rank_strength=0.5)[0].tolist()]
+        [1.0, 0.38, 0.42]
     """
     if scores.dim() < 2 or scores.shape[-1] != scores.shape[-2] or scores.shape[-1] < 2:
         raise InputError(f"scores: must be square, of lists of 2 at least; {tuple(scores.shape)} given.")

@@ -24,9 +24,25 @@ def info_nce(
 
         − log  exp(sim(h_i, h_i⁺)/τ)  /  Σ_j [ exp(sim(h_i, h_j⁺)/τ) + α^[i=j] exp(sim(h_i, h_j⁻)/τ) ]
 
-    One direction only, anchors against positives. All tensors are (batch, dimension); row i of each belongs
-    together. The weight α counts for an anchor's own hard negative; other rows' are ordinary negatives. The dot
-    product is taken as it is, without a temperature (the "N/A" of Table D.1), when `temperature` is 1.
+    One direction only, anchors against positives. Row i of all tensors belongs together.
+
+    Args:
+        anchors: The vectors h_i.
+        positives: The vectors h_i⁺: other views of the anchors, or sentences that belong to them.
+        hard_negatives: The vectors h_i⁻; None leaves them out of the sum.
+        temperature: τ. With 1 the dot product is taken as it is (the "N/A" of Table D.1).
+        hard_negative_weight: α. It counts for an anchor's own hard negative; those of other rows are plain negatives.
+        similarity: sim, "cosine" or "dot".
+
+    Shapes:
+        anchors, positives, hard_negatives: (batch, dimension). The loss is a scalar.
+
+    Examples:
+        >>> import torch
+        >>> from nearer.objectives import info_nce
+        >>> anchors, others = torch.eye(4), torch.eye(4).roll(1, 0)
+        >>> round(info_nce(anchors, anchors).item(), 4), round(info_nce(anchors, others).item(), 4)
+        (0.0, 20.0)
     """
     logits = similarities(anchors, positives, similarity) / temperature  # (batch, batch)
     if hard_negatives is not None:
@@ -39,5 +55,19 @@ def info_nce(
 
 
 def contrast(logits: Tensor) -> Tensor:
-    """The mean over i of  − log softmax(logits)_ii:  for those who have the similarities already."""
+    """The mean over i of  − log softmax(logits)_ii:  for those who have the similarities already.
+
+    Args:
+        logits: Similarities divided by the temperature; those of row i with its own positive stand on the diagonal.
+
+    Shapes:
+        logits: (batch, candidates), with at least as many candidates as rows. The loss is a scalar.
+
+    Examples:
+        >>> import torch
+        >>> from nearer.objectives import contrast
+        >>> logits = torch.tensor([[20.0, 0.0], [0.0, 20.0]])
+        >>> round(contrast(logits).item(), 4)
+        0.0
+    """
     return cross_entropy(logits, torch.arange(len(logits), device=logits.device))

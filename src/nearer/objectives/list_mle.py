@@ -16,12 +16,28 @@ def list_mle(
     tie_breaker: Tensor | None = None,
     keep_diagonal: bool = False,
 ) -> Tensor:
-    """The mean over i of  − log P(π_i | S(x_i), τ2),  π_i the places of the teacher's list in falling order:
+    """The mean over i of  − log P(π_i | S(x_i), τ2),  π_i the indices of the teacher's list in falling order:
 
         P(π | s, τ) = Π_k  exp(s_π(k)/τ) / Σ_{l ≥ k} exp(s_π(l)/τ)
 
-    Scores are (sentences, list), by default square and taken without their diagonal. tie_breaker: numbers of the same
-    shape, by whose falling order places with equal teacher scores are ordered; without it they keep their order.
+    Args:
+        student_scores: S(x_i), the student's similarities of sentence i to the sentences of its list.
+        teacher_scores: The teacher's, of which only the order counts; no gradient flows into them.
+        student_temperature: τ2. Smaller: the order of the nearest sentences counts more.
+        tie_breaker: Numbers by whose falling order sentences with equal teacher scores are ordered; without it they
+            keep their order.
+        keep_diagonal: Whether a sentence's score with itself is part of its list.
+
+    Shapes:
+        student_scores, teacher_scores, tie_breaker: (sentences, list); square unless keep_diagonal. The loss is a
+        scalar.
+
+    Examples:
+        >>> import torch
+        >>> from nearer.objectives import list_mle
+        >>> teacher = torch.tensor([[1.0, 0.8, 0.1], [0.8, 1.0, 0.3], [0.1, 0.3, 1.0]])
+        >>> bool(list_mle(teacher, teacher) < list_mle(-teacher, teacher))
+        True
     """
     check_alike(student_scores, teacher_scores)
     student = score_lists("student_scores", student_scores, keep_diagonal=keep_diagonal) / student_temperature

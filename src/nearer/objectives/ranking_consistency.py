@@ -16,8 +16,22 @@ def ranking_consistency(scores: Tensor, *, temperature: float = 0.05) -> Tensor:
 
         JS(p ‖ q) = Σ_j  p_j log( 2 p_j / (p_j + q_j) ) + q_j log( 2 q_j / (p_j + q_j) )
 
-    scores (batch, batch): row i is S(x_i), the first view of sentence i against all second views. Column i is then
-    S(x_i)', its second view against all first ones. It is between 0 and 2 log 2.
+    It is between 0 and 2 log 2.
+
+    Args:
+        scores: Row i is S(x_i), the similarities of the first view of sentence i to all second views. Column i is then
+            S(x_i)', those of its second view to all first ones.
+        temperature: τ1. Smaller: the order of the nearest sentences counts more.
+
+    Shapes:
+        scores: (batch, batch). The loss is a scalar.
+
+    Examples:
+        >>> import torch
+        >>> from nearer.objectives import ranking_consistency
+        >>> scores = torch.tensor([[1.0, 0.3], [0.3, 1.0]])
+        >>> round(ranking_consistency(scores).item(), 6)
+        0.0
     """
     lists = score_lists("scores", scores) / temperature
     first, second = log_softmax(lists, dim=-1), log_softmax(lists.T, dim=-1)

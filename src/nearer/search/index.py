@@ -1,10 +1,4 @@
-"""An index in use: texts or vectors in, the nearest sentences out.
-
-index = SearchIndex.build("wiki-mini", "corpus.txt", "corpus.index", pooling="mean")
-index = SearchIndex.open("corpus.index")
-for hit in index.search("how do birds find their way?", k=5):
-    print(hit.score, hit.line, hit.text)
-"""
+"""An index in use: texts or vectors in, the nearest sentences out."""
 
 from __future__ import annotations
 
@@ -34,7 +28,15 @@ QUERIES_AT_ONCE = 256
 class SearchIndex:
     """A folder with sentences and their vectors. Opening it maps the files; the model is loaded for the first text.
 
-    Any number of threads may search, also while another adds: each search sees one state.
+    Make one with `SearchIndex.build`, use one with `SearchIndex.open`. Any number of threads may search, also while
+    another adds: each search sees one state.
+
+    Examples:
+        >>> import nearer
+        >>> texts = ["A man is eating.", "It rains."]
+        >>> index = nearer.SearchIndex.build("wiki-mini", texts, "mine.index", pooling="mean")
+        >>> [hit.text for hit in nearer.SearchIndex.open("mine.index").search("Somebody has lunch.", k=1)]
+        ['A man is eating.']
     """
 
     def __init__(self, folder: Path, model: IndexModel, opened: Opened) -> None:
@@ -53,7 +55,15 @@ class SearchIndex:
         trust_remote_code: bool = False,
         allow_pickle: bool = False,
     ) -> SearchIndex:
-        """model: the model itself, or where it is now; None takes the one that the index names, when it is needed."""
+        """Map the files of a search index.
+
+        Args:
+            folder: What `build` wrote.
+            model: The model itself, or where it is now; None takes the one that the index names, when it is needed.
+            device: Where the model computes; None takes a GPU if there is one.
+            trust_remote_code: Run code that comes with the model.
+            allow_pickle: Read weights that are there as pickles only.
+        """
         path = Path(folder)
         opened = open_files(path)
         facts = opened.manifest.model
@@ -85,13 +95,26 @@ class SearchIndex:
     ) -> SearchIndex:
         """Encode sentences or documents and save them as an index; an interrupted build goes on when called again.
 
-        source: a file, a list or another iterable, a data frame, a data set, or a `Reading` of any of them. columns,
-        id_column: see `read_documents`. passages: cut texts into pieces of so many tokens, of which `overlap` (an
-        eighth, unless given) are those of the piece before. max_length: tokens of a text that are read; None takes
-        the 95th percentile of the text's lengths where that is more than the model's own, up to what the model takes.
-        kind: exact, ivf, hnsw, or auto, by size. recall: of the ten nearest, for approximate kinds; their effort is
-        chosen by it. prompt, query_prompt: names of the model's prompts, for sentences and for queries. seed: of the
-        clustering and of the samples. options: of loading the model, where a name is given (pooling …).
+        Args:
+            model: The model itself, or its folder or name.
+            source: A file, a list or another iterable, a data frame, a data set, or a `Reading` of any of them.
+            out: The new folder.
+            kind: exact, ivf, hnsw, or auto, by size.
+            recall: Of the ten nearest, for approximate kinds; their effort is chosen by it.
+            precision: What encoding computes in; None is the model's.
+            prompt: The name of the model's prompt for sentences.
+            query_prompt: The name of the model's prompt for queries.
+            columns: See `read_documents`.
+            id_column: See `read_documents`.
+            passages: Cut texts into pieces of so many tokens.
+            overlap: How many of these are those of the piece before; None: an eighth.
+            max_length: Tokens of a text that are read; None takes the 95th percentile of the text's lengths where that
+                is more than the model's own, up to what the model takes.
+            seed: Of the clustering and of the samples.
+            device: Where the model computes; None takes a GPU if there is one.
+            progress: Show a bar.
+            overwrite: Replace an index that is there.
+            options: Of loading the model, where a name is given (pooling …).
         """
         from nearer.encoder import Encoder
         from nearer.search.building import build_index
@@ -138,9 +161,17 @@ class SearchIndex:
     ) -> None:
         """Add sentences or documents behind those that are there, cut into passages as those are.
 
-        A document replaces the one that has its id. Until it is done, everybody sees the index as it was.
-        Interrupted, it goes on when called again with the same; force: begin anew where something else was begun. A
-        text that is in the index already is refused, unless its documents have ids; again: add it all the same.
+        A document replaces the one that has its id. Until it is done, everybody sees the index as it was. Interrupted,
+        it goes on when called again with the same. A text that is in the index already is refused, unless its documents
+        have ids.
+
+        Args:
+            source: As for `build`.
+            columns: See `read_documents`.
+            id_column: See `read_documents`.
+            progress: Show a bar.
+            force: Begin anew where something else was begun.
+            again: Add a text all the same that is in the index already.
         """
         from nearer.search.building import add_to_index
         from nearer.search.pending import LOCK, check_not_repeated, source_fingerprint
@@ -210,10 +241,16 @@ class SearchIndex:
     ) -> list[Hit] | list[list[Hit]]:
         """The k nearest sentences: of one text a list, of several texts or of vectors (queries, dimension) a list each.
 
-        Of an index with fewer sentences all are returned. exact: look at all vectors whatever the kind. rerank: take
-        so many by cosine and order them by how alike they rank a corpus (RankEncoder, Eq. 7); inference_weight: λ_inf,
-        by default that of the model, and 1 where the model is no RankEncoder. all_passages: of an index of passages,
-        any number of them of one document; else the nearest alone.
+        Args:
+            queries: One text, several texts, or vectors.
+            k: How many are returned; of an index with fewer sentences all are.
+            exact: Look at all vectors whatever the kind.
+            rerank: Take so many by cosine and order them by how alike they rank a corpus (RankEncoder, Eq. 7).
+            inference_weight: λ_inf; by default that of the model, and 1 where the model is no RankEncoder.
+            all_passages: Of an index of passages, any number of them of one document; else the nearest alone.
+
+        Shapes:
+            queries: vectors are (queries, dimension).
         """
         if k < 1:
             raise SettingError(f"k: {k} is below 1.")

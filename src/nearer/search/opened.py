@@ -20,11 +20,27 @@ from nearer.search.structure import Structure
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A sentence, or a passage of a document, that was found. score: by what hits are ordered: the cosine, unless they
-    were reranked.
+    """A sentence, or a passage of a document, that was found.
 
-    line: of `source`, the file it comes from; row: its place in the index. id: of its document, None without one;
-    document: its number in the index, from 0; passage: which of the document's `passages` it is, from 1.
+    Attributes:
+        text: The sentence or passage.
+        score: What hits are ordered by: the cosine, unless they were reranked.
+        cosine: That of its vector with the query's.
+        row: Its row in the search index, from 0.
+        line: The line of `source` that it comes from, from 1.
+        source: The file or data set that it comes from.
+        id: That of its document; None if it has none.
+        document: The number of its document in the search index, from 0.
+        passage: Which of the document's passages it is, from 1.
+        passages: How many passages its document has.
+
+    Examples:
+        >>> import nearer
+        >>> texts = ["A man is eating.", "It rains."]
+        >>> index = nearer.SearchIndex.build("wiki-mini", texts, "texts.index", pooling="mean")
+        >>> [hit] = index.search("Rain is falling.", k=1)
+        >>> hit.text, hit.row, hit.line
+        ('It rains.', 1, 2)
     """
 
     text: str

@@ -37,9 +37,22 @@ VECTORS_FILE, FACTS_FILE = "rank_corpus.npy", "rank_corpus.json"
 class RankEncoder(Comparing):
     """similarity = λ_inf · Spearman's correlation of the two similarity lists + (1 − λ_inf) · cosine.
 
-    corpus: unit vectors (corpus size, dimension) by the same encoder. With inference_weight 1 it is the paper's
-    RankEncoder_E: rank vectors alone, on an encoder as it is. made_by: the fingerprint of the encoder that the corpus'
-    vectors come from; by default this one as it is now.
+    Attributes:
+        encoder: The encoder that makes the vectors.
+        corpus: Unit vectors of a corpus by the same encoder.
+        inference_weight: λ_inf. With 1 it is the paper's RankEncoder_E: rank vectors alone, on an encoder as it is.
+        approximate: Compute the correlations from the corpus' covariance instead of from its ranks: faster, not exact.
+        made_by: The fingerprint of the encoder that the corpus' vectors come from; by default this one as it is now.
+
+    Shapes:
+        corpus: (corpus size, dimension), with 2 sentences at least.
+
+    Examples:
+        >>> import nearer
+        >>> encoder = nearer.Encoder.load("wiki-mini", pooling="mean")
+        >>> ranked = nearer.RankEncoder.build(encoder, ["It rains.", "The sun is shining.", "He repairs the engine."])
+        >>> ranked.rank("It is raining.", ["An engine.", "Rain."])[0].sentence
+        'Rain.'
     """
 
     encoder: Encoder
@@ -67,7 +80,15 @@ class RankEncoder(Comparing):
         approximate: bool = False,
         progress: bool = False,
     ) -> RankEncoder:
-        """Encode a corpus for an encoder."""
+        """Encode a corpus for an encoder.
+
+        Args:
+            encoder: The encoder that makes the vectors.
+            sentences: The corpus, of 2 different sentences at least.
+            inference_weight: λ_inf; see the class.
+            approximate: See the class.
+            progress: Show a bar.
+        """
         sentences = listed(sentences, "sentences")
         if len(set(sentences)) < 2:
             raise InputError(f"corpus: a ranking needs at least 2 different sentences, {len(set(sentences))} given.")
@@ -189,7 +210,19 @@ class RankEncoder(Comparing):
 
 
 def load_model(name: str | Path, *, device: str | torch.device | None = None, **options: Any) -> Encoder | RankEncoder:
-    """A saved RankEncoder as such, any other model as an Encoder."""
+    """A saved RankEncoder as such, any other model as an Encoder.
+
+    Args:
+        name: A folder, the name of a bundled model, or a name on the hub.
+        device: Where it computes; None takes a GPU if there is one.
+        options: Further arguments of `Encoder.load`.
+
+    Examples:
+        >>> import nearer
+        >>> model = nearer.load_model("wiki-mini", pooling="mean")
+        >>> round(model.similarity("It rains.", "It rains."), 4)
+        1.0
+    """
     if (chosen_folder(name, options) / FACTS_FILE).exists():
         return RankEncoder.load(name, device=device, **options)
     return Encoder.load(name, device=device, **options)

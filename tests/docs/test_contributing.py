@@ -1,0 +1,118 @@
+"""CONTRIBUTING.md: the files that it names are there, and its examples work as they are printed."""
+
+from __future__ import annotations
+
+import re
+import sys
+import textwrap
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+import torch
+
+from nearer.analysis.compare import compare
+from nearer.encoder import Encoder, pooling
+from nearer.evaluation import evaluate
+
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+NEW = {"src/nearer/evaluation/odd_one_out.py", "tests/evaluation/test_odd_one_out.py"}  # a reader would make them
+PLACEHOLDERS = {"src/nearer/PART/", "tests/PART/"}
+
+
+def section(heading: str) -> str:
+    [found] = re.findall(rf"^## {heading}\n(.*?)(?=^## |\Z)", TEXT, re.MULTILINE | re.DOTALL)
+    return found
+
+
+def program(heading: str) -> str:
+    [found] = re.findall(r"^ *```python\n(.*?)^ *```", section(heading), re.MULTILINE | re.DOTALL)
+    return textwrap.dedent(found)
+
+
+def module(name: str, source: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """A module of this source; it can be imported until the test ends, which dataclasses ask for."""
+    made = ModuleType(name)
+    monkeypatch.setitem(sys.modules, name, made)
+    exec(compile(source, name, "exec"), made.__dict__)
+    return made
+
+
+def test_files_are_there() -> None:
+    named = set(re.findall(r"`((?:src|tests|docs)/[\w./-]*)`", TEXT)) - NEW - PLACEHOLDERS
+    assert len(named) > 10
+    assert [name for name in named if not (ROOT / name).exists()] == []
+    assert [name for name in NEW if (ROOT / name).exists()] == []
+
+
+def test_names_in_the_files_are_there() -> None:
+    for heading, file, names in (
+        ("Add a task", "src/nearer/evaluation/tasks.py", ("FORMS", "expand", "_load")),
+        ("Add a task", "src/nearer/evaluation/task.py", ("Task",)),
+        ("Add a pooling", "src/nearer/encoder/pooling.py", ("LAYER_PAIRS", "POOLINGS", "_pool_one")),
+        ("Add a pooling", "src/nearer/encoder/layout.py", ("MODES",)),
+        ("Add a pooling", "tests/encoder/test_pooling.py", ("by_hand",)),
+    ):
+        source = (ROOT / file).read_text(encoding="utf-8")
+        assert f"`{file}`" in section(heading)
+        for name in names:
+            assert f"`{name}`" in section(heading)
+            assert re.search(rf"^(def |class )?{name}\b", source, re.MULTILINE), f"{file} has no {name}"
+
+
+def test_each_word_of_the_glossary_stands_there_once() -> None:
+    rows = re.findall(r"^\| (\*\*.*?) \|", section("Glossary"), re.MULTILINE)
+    words = [word for row in rows for word in re.findall(r"\*\*(.*?)\*\*", row)]
+    wanted = {"anchor", "positive", "view", "teacher", "rank vector", "ranking list", "token index", "row", "path"}
+    assert wanted <= set(words)
+    assert len(words) == len(set(words))
+
+
+def test_there_is_a_section_for_methods() -> None:
+    assert section("Add a method").strip()
+
+
+class TestTask:
+    @pytest.fixture
+    def made(self, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+        return module("odd_one_out", program("Add a task"), monkeypatch)
+
+    @pytest.fixture
+    def file(self, tmp_path: Path) -> Path:
+        path = tmp_path / "mine.tsv"
+        path.write_text(
+            "A man eats lunch.\tA man has lunch.\tThe engine does not start.\n"
+            "It rains again.\tIt is raining.\tThe engine does not start.\n"
+            "It rains again.\tThe engine does not start.\tIt rains again.\n",
+            encoding="utf-8",
+        )
+        return path
+
+    def test_it_is_evaluated(self, made: ModuleType, file: Path) -> None:
+        encoder = Encoder.load("wiki-mini", pooling="mean", device="cpu")
+        results = evaluate(encoder, [made.load_odd_one_out(file)])
+        assert results["mine"] == pytest.approx(200 / 3)
+        assert results.scores[0].kind == "odd-one-out"
+
+    def test_it_is_compared_with_an_interval(self, made: ModuleType, file: Path, tiny_model) -> None:
+        models = [Encoder.load("wiki-mini", pooling=name, device="cpu") for name in ("mean", "max")]
+        [difference] = compare(models, [made.load_odd_one_out(file)]).differences
+        assert difference.interval is not None
+
+
+class TestPooling:
+    def test_it_works_where_the_text_says(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        source = Path(pooling.__file__).read_text(encoding="utf-8")
+        source, count = re.subn(r"^(POOLINGS = \(.*)\)$", r'\1, "min")', source, flags=re.MULTILINE)
+        assert count == 1
+        lines = textwrap.indent(program("Add a pooling"), "    ")
+        source, count = re.subn(r"^(def _pool_one\(.*:\n)", lambda head: head[1] + lines, source, flags=re.MULTILINE)
+        assert count == 1
+        changed = module("changed_pooling", source, monkeypatch)
+        states = torch.randn(3, 4, 6, generator=torch.Generator().manual_seed(0))
+        mask = torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0], [0, 0, 0, 0]])
+        found = changed.pool(changed.check_pooling("min"), states, None, mask).numpy()
+        wanted = [states[0].amin(dim=0), states[1, :2].amin(dim=0), torch.zeros(6)]
+        np.testing.assert_array_equal(found, np.stack(wanted))
