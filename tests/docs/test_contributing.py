@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -15,10 +17,18 @@ import torch
 from nearer.analysis.compare import compare
 from nearer.encoder import Encoder, pooling
 from nearer.evaluation import evaluate
+from nearer.methods import METHODS
+from nearer.training import train
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-NEW = {"src/nearer/evaluation/odd_one_out.py", "tests/evaluation/test_odd_one_out.py"}  # a reader would make them
+NEW = {  # a reader would make them
+    "src/nearer/evaluation/odd_one_out.py",
+    "src/nearer/methods/shorter.py",
+    "src/nearer/recipes/shorter-bert-base.yaml",
+    "tests/evaluation/test_odd_one_out.py",
+    "tests/methods/test_shorter.py",
+}
 PLACEHOLDERS = {"src/nearer/PART/", "tests/PART/"}
 
 
@@ -49,6 +59,8 @@ def test_files_are_there() -> None:
 
 def test_names_in_the_files_are_there() -> None:
     for heading, file, names in (
+        ("Add a method", "src/nearer/methods/__init__.py", ("METHODS", "__all__")),
+        ("Add a method", "src/nearer/cli/completion.py", ("METHODS",)),
         ("Add a task", "src/nearer/evaluation/tasks.py", ("FORMS", "expand", "_load")),
         ("Add a task", "src/nearer/evaluation/task.py", ("Task",)),
         ("Add a pooling", "src/nearer/encoder/pooling.py", ("LAYER_PAIRS", "POOLINGS", "_pool_one")),
@@ -70,8 +82,22 @@ def test_each_word_of_the_glossary_stands_there_once() -> None:
     assert len(words) == len(set(words))
 
 
-def test_there_is_a_section_for_methods() -> None:
-    assert section("Add a method").strip()
+class TestMethod:
+    def test_it_trains(
+        self, tiny_model: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        made = module("shorter", program("Add a method"), monkeypatch)
+        monkeypatch.setitem(METHODS, "shorter", made.Shorter)
+        corpus, recipe = tmp_path / "corpus.txt", tmp_path / "shorter.yaml"
+        corpus.write_text("".join(f"the quick brown fox jumps over {n} lazy dogs again and again\n" for n in range(40)))
+        recipe.write_text(
+            f"method: shorter\nmodel: {tiny_model('bert')}\npooling: cls\nhead: false\nbatch_size: 8\nmax_length: 16\n"
+            "learning_rate: 1e-3\nselect_on: []\ntest_on: []\n"
+        )
+        run = train(recipe, corpus, out=tmp_path / "run")
+        lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+        assert lines[-1]["contrastive"] < lines[0]["contrastive"]
+        assert run.load().encode(["rain"]).shape == (1, 32)
 
 
 class TestTask:
