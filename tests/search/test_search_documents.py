@@ -183,7 +183,7 @@ class TestRemovingAndReplacing:
             SearchIndex.open(documents.folder)
 
     def test_reranking_and_the_map_leave_them_out(self, documents: SearchIndex) -> None:
-        from nearer.serve.index_sample import sample_index
+        from nearer.serve.index_overview import sample_index
 
         documents.remove([f"d{n}" for n in range(30)])
         hits = documents.search("rain", 5, rerank=10)

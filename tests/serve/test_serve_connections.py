@@ -225,7 +225,7 @@ class TestTime:
             asked = {"first": [f"rain {n}" for n in range(300)], "second": [f"a {n}" for n in range(300)]}
             for _ in range(8):  # the machine's own buffers take some of them
                 client.send(request(b"/similarity", json.dumps(asked).encode()))
-            until(lambda: service.metrics._counts["nearer_untaken_answers_total"] == 1)
+            until(lambda: service.metrics.registry.get_sample_value("nearer_untaken_answers_total") == 1)
             until(lambda: (service.places.held, service.memory.held, service.connections.held) == (0, 0, 0))
 
 

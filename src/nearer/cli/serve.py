@@ -15,7 +15,7 @@ from nearer.extras import require
 
 if TYPE_CHECKING:
     from nearer.search import SearchIndex
-    from nearer.serve.served import ServedModel
+    from nearer.serve.model import ServedModel
 
 
 def serve(
@@ -132,7 +132,7 @@ def serve(
     """Serve one model over HTTP, or two side by side: a page to look at them, /v1/embeddings, /v1/rerank,
     /similarity, /v1/search, /map, /geometry, /v1/models, /health, /metrics; for other clients /v2/rerank, /v2/embed
     (Cohere), /rerank, /embed (TEI)."""
-    for package in ("fastapi", "uvicorn"):
+    for package in ("fastapi", "uvicorn", "prometheus_client"):
         require(package, "serve", "the service")
     from nearer.serve.guard import LOOPBACK_HOSTS
     from nearer.serve.limits import BODY_COST, KIB, MIB, Limits
@@ -227,7 +227,7 @@ def _load(
 ) -> _Loaded:
     """called: what requests call it. of: the option that named the index."""
     from nearer.baselines import load_scorer
-    from nearer.serve.served import ServedModel
+    from nearer.serve.model import ServedModel
 
     loaded = load_scorer(name, **options)
     opened = None

@@ -18,12 +18,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from nearer.serve.fairness import FairQueue, Share
 from nearer.serve.jobs import EncodesTexts, Finish, Job, Outcome, Piece, deliver, failed, finished, new_job
 from nearer.serve.limits import Limits, Refusal, ending, overloaded
 from nearer.serve.metrics import Metrics
-from nearer.serve.served import Encoded
-from nearer.serve.shares import Share
-from nearer.serve.turns import FairQueue
+from nearer.serve.model import Encoded
 
 # Parts of a batch: of which a client gets one, and of which a long request gets one
 PARTS, PIECES = 4, 16
@@ -222,7 +221,7 @@ class Batcher:
     def _encode(self, model: EncodesTexts, texts: Sequence[str]) -> Encoded:
         started = time.perf_counter()
         encoded = model.encode(texts)
-        self._metrics.batch(
+        self._metrics.count_batch(
             len(texts), int(encoded.tokens.sum()), int(encoded.cut.sum()), time.perf_counter() - started
         )
         return encoded

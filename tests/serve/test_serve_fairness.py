@@ -7,10 +7,9 @@ import re
 
 import pytest
 
+from nearer.serve.background import Workers
+from nearer.serve.fairness import FairQueue, Holding, Share, Turns, address_of
 from nearer.serve.limits import Limits, Refusal
-from nearer.serve.shares import Holding, Share, address_of
-from nearer.serve.turns import FairQueue, Turns
-from nearer.serve.work import Workers
 from patience import HANG
 
 

@@ -1,4 +1,7 @@
-"""The page that the service offers: fixed files of the package, read once at start. No request can name another."""
+"""Endpoints about the service itself: its health, counts and models, and the page for people.
+
+The page is made of fixed files of the package, which are read once at the start. No request can name another file.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,14 @@ import mimetypes
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from fastapi import FastAPI
-from fastapi.responses import HTMLResponse, Response
+from fastapi import FastAPI, Request
+from fastapi.responses import HTMLResponse, PlainTextResponse, Response
 
 from nearer.errors import InputError
+from nearer.serve import schemas
+from nearer.serve.metrics import CONTENT_TYPE
+from nearer.serve.responses import READING, describe_errors
+from nearer.serve.service import HostedModel, Service
 
 FOLDER = Path(__file__).parent / "page"
 LOOK = Path(__file__).parents[1] / "look.css"  # the report has it too
@@ -26,6 +33,38 @@ HEADERS = {
 }
 # Not left to the machine's own table, which may call scripts text/plain: browsers then refuse them
 TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+
+
+def add_service_endpoints(app: FastAPI, service: Service) -> None:
+    @app.get("/health", responses=describe_errors(421))
+    async def health() -> schemas.Health:
+        """Whether the service answers. Asks for no key."""
+        return schemas.Health(status="ok", model=service.names[0], waiting_texts=service.waiting_texts)
+
+    @app.get("/metrics", responses=READING, response_class=PlainTextResponse)
+    async def metrics(request: Request) -> PlainTextResponse:
+        """Counts in Prometheus' text format."""
+        text = service.metrics.text(waiting=service.waiting_texts, open_requests=service.open_requests)
+        return PlainTextResponse(text, media_type=CONTENT_TYPE)
+
+    @app.get("/v1/models", responses=READING)
+    async def models() -> schemas.Models:
+        """The models that are served, the first of them first: that is the one meant where a request names none."""
+        return schemas.Models(object="list", data=[_card(hosted, service.started) for hosted in service.models])
+
+
+def _card(hosted: HostedModel, started: int) -> schemas.ModelCard:
+    index = hosted.index
+    return schemas.ModelCard(
+        id=hosted.name,
+        object="model",
+        created=started,
+        owned_by="nearer",
+        dimensions=hosted.model.dimension,
+        max_tokens=hosted.model.max_length,
+        scoring=hosted.model.model.scoring,
+        index=None if index is None else schemas.IndexFacts(texts=len(index), kind=index.manifest.kind),
+    )
 
 
 def read_page(folder: Path = FOLDER, shared: Sequence[Path] = ()) -> dict[str, tuple[bytes, str]]:

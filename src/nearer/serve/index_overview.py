@@ -1,19 +1,36 @@
-"""The map of an index: its sentences on a plane, near where they are near in meaning, in a few labelled groups."""
+"""What the service shows of a whole index: a seeded sample of its sentences, their map, the geometry of their vectors.
+
+On the map sentences are near each other where they are near in meaning, in a few labelled groups. The geometry needs
+positive pairs; they are made without labels.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch.nn.functional import normalize
 
+from nearer.analysis.geometry import alignment, anisotropy, uniformity
 from nearer.analysis.group_labels import label_groups
 from nearer.analysis.kmeans import fit_centres, nearest
 from nearer.analysis.tsne import FEWEST, plane, tsne
-from nearer.serve.index_sample import SEED, IndexSample
+
+if TYPE_CHECKING:
+    from nearer.search import SearchIndex
+
+
+MOST = 2000
+SEED = 0
+
+
+POSITIVES = "each sentence and itself with one word left out, chosen by a seeded draw; sentences of one word have none"
+
 
 GROUPS = 8
 SENTENCES_A_GROUP = 25  # so many at least, on the average
@@ -22,6 +39,82 @@ TOGETHER = 0.02  # of the map's side: points so far apart are half together
 SHOWN_CHARACTERS = 200
 
 Places = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class IndexSample:
+    """Distinct sentences in the order of the index; vectors: of length 1 (sentences, dimension).
+
+    rows: where they stand in the index; lines, sources: where they come from, of files the name alone. of: sentences
+    of the whole index.
+    """
+
+    rows: NDArray[np.int64]
+    texts: list[str]
+    lines: list[int]
+    sources: list[str]
+    vectors: NDArray[np.float32]
+    of: int
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+
+def sample_index(index: SearchIndex, most: int = MOST, seed: int = SEED) -> IndexSample:
+    """Equal sentences are taken once: they would be one point, and no model tells them apart."""
+    rows = index.rows
+    count = len(rows)
+    if count > most:
+        rows = rows[np.sort(np.random.default_rng(seed).choice(count, most, replace=False))]
+    first: dict[str, int] = {}
+    for row in rows.tolist():
+        first.setdefault(index.texts[row], row)
+    kept = np.array(list(first.values()), dtype=np.int64)
+    origins = [index.origin(row) for row in first.values()]
+    return IndexSample(
+        rows=kept,
+        texts=list(first),
+        lines=[line for line, _ in origins],
+        sources=[PurePath(source).name for _, source in origins],
+        vectors=np.ascontiguousarray(index.vectors_of(kept)),
+        of=count,
+    )
+
+
+@dataclass(frozen=True)
+class IndexGeometry:
+    """alignment: None where no sentence has two words. pairs: positive ones; sentences: distinct ones."""
+
+    alignment: float | None
+    uniformity: float
+    mean_cosine: float
+    pairs: int
+    sentences: int
+
+
+def measure_geometry(sample: IndexSample, encode: Callable[[list[str]], NDArray[np.float32]]) -> IndexGeometry:
+    """encode: vectors of sentences as the index' own were computed. At least two sentences are needed."""
+    shortened = without_a_word(sample.texts)
+    paired = [place for place, text in enumerate(shortened) if text is not None]
+    positives = encode([text for text in shortened if text is not None]) if paired else None
+    return IndexGeometry(
+        alignment=None if positives is None else alignment(sample.vectors[paired], positives),
+        uniformity=uniformity(sample.vectors),
+        mean_cosine=anisotropy(sample.vectors),
+        pairs=len(paired),
+        sentences=len(sample),
+    )
+
+
+def without_a_word(texts: Sequence[str], seed: int = SEED) -> list[str | None]:
+    """Each text less one of its words, which whitespace divides; None for a text of one word."""
+    random = np.random.default_rng(seed)
+    shortened: list[str | None] = []
+    for text in texts:
+        words = text.split()
+        gone = int(random.integers(len(words))) if len(words) > 1 else None
+        shortened.append(None if gone is None else " ".join(words[:gone] + words[gone + 1 :]))
+    return shortened
 
 
 @dataclass(frozen=True)
@@ -48,13 +141,13 @@ class SentenceMap:
         return placed
 
 
-def make_map(sample: IndexSample, go_on: Callable[[], None] = lambda: None) -> SentenceMap:
+def make_map(sample: IndexSample, check_ending: Callable[[], None] = lambda: None) -> SentenceMap:
     points = torch.from_numpy(sample.vectors).float()
     if len(sample) < FEWEST:
         flat, explained = plane(points)
         method, shares = "PCA", explained
     else:
-        flat, method, shares = tsne(points, go_on=go_on), "t-SNE", None
+        flat, method, shares = tsne(points, check_ending=check_ending), "t-SNE", None
     groups = group(sample)
     count = max(groups) + 1
     return SentenceMap(
