@@ -11,7 +11,7 @@ import typer
 from nearer.errors import SettingError
 from nearer.units import LARGEST_SEED
 
-# One below C's largest int, see `nearer.search.choosing`
+# One below C's largest int, see `nearer.search.tuning`
 LARGEST_FAISS_SEED = 2**31 - 2
 
 

@@ -317,7 +317,7 @@ def _say_what_it_is(folder: Path, index: SearchIndex) -> None:
 def _show_hits(text: str, hits: Iterable[Hit], manifest: Manifest, *, whole: bool) -> None:
     from rich.table import Table
 
-    from nearer.search.snippets import snippet
+    from nearer.search.snapshot import cut_snippet
 
     several_sources = len(manifest.sources) > 1
 
@@ -336,5 +336,5 @@ def _show_hits(text: str, hits: Iterable[Hit], manifest: Manifest, *, whole: boo
         where.append(str(hit.line))
         where += [f"{hit.passage}/{hit.passages}"] if manifest.passages else []
         where += [hit.source] if several_sources else []
-        table.add_row(f"{hit.score:.4f}", *where, one_line(hit.text) if whole else snippet(hit.text, text))
+        table.add_row(f"{hit.score:.4f}", *where, one_line(hit.text) if whole else cut_snippet(hit.text, text))
     show_table(table)

@@ -92,9 +92,9 @@ def _construction(folder: Path) -> Iterator[str]:
 
 
 def _index(folder: Path) -> Iterator[str]:
-    from nearer.search.verify import damage
+    from nearer.search.verify import find_damage
 
-    yield from damage(folder)
+    yield from find_damage(folder)
 
 
 def _vector_store(folder: Path) -> Iterator[str]:

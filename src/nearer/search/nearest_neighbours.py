@@ -1,28 +1,63 @@
-"""FAISS' approximate structures over an index' vectors: lists around centres (IVF), or a graph of neighbours (HNSW).
+"""The nearest vectors by FAISS: by looking at all of them, or by an approximate structure over them.
 
-They only propose rows; scores are computed from the vectors themselves. So they can hold them in float16.
+Structures are lists around centres (IVF) or a graph of neighbours (HNSW). They only propose rows, and can hold vectors
+in float16: scores are computed from the vectors themselves.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nearer.errors import DamagedError, InputError, first_line
+from nearer.extras import require
 from nearer.progress import Advance
-from nearer.search.exact import Rows, Vectors, faiss
 from nearer.search.manifest import Kind, Manifest
-from nearer.search.texts import check_size
+from nearer.search.text_store import check_size
 from nearer.storage.checksums import FileSum, differs, file_sum
 from nearer.storage.whole import whole_file
+
+Vectors = NDArray[np.float32]
+Rows = NDArray[np.int64]
+# Candidates beyond those that are wanted. Structures hold vectors in float16, and matrix products differ in their last
+# bits, so that near the end of a list equal and nearly equal ones can stand in any order until they are scored exactly.
+MARGIN = 16
+
 
 # k-means needs some tens of vectors for each centre, and gains little by more
 TRAINED_PER_LIST = 40
 ROWS_AT_ONCE = 2**14
 LINKS = 32
 EFFORT_OF_BUILDING = 80
+
+
+def load_faiss() -> Any:
+    return require("faiss", "search", "searching an index")
+
+
+def find_nearest_rows(vectors: Vectors, queries: Vectors, k: int) -> Rows:
+    """For each of the unit queries its k nearest rows (queries, k) by inner product; k is at most len(vectors)."""
+    library = load_faiss()
+    _, rows = library.knn(np.ascontiguousarray(queries), vectors, k, metric=library.METRIC_INNER_PRODUCT)
+    found: Rows = rows
+    return found
+
+
+def score_rows(
+    vectors_of: Callable[[Rows], Vectors], query: Vectors, rows: Rows, k: int
+) -> tuple[Rows, NDArray[np.float64]]:
+    """The k best of these rows with their inner products with the query, falling; equal ones in order of rows.
+
+    In float64, each row by itself: equal vectors get equal scores, which a matrix product does not promise.
+    """
+    rows = np.unique(rows)
+    scores = (vectors_of(rows).astype(np.float64) * query.astype(np.float64)).sum(axis=-1)
+    order = np.argsort(-scores, kind="stable")[:k]
+    return rows[order], scores[order]
 
 
 class Structure:
@@ -35,7 +70,7 @@ class Structure:
     @classmethod
     def build(cls, kind: Kind, vectors: Vectors, groups: int, seed: int, advance: Advance) -> Self:
         """groups: lists of an IVF, links of an HNSW."""
-        library = faiss()
+        library = load_faiss()
         dimension, inner = vectors.shape[1], library.METRIC_INNER_PRODUCT
         half = library.ScalarQuantizer.QT_fp16
         if kind == "ivf":
@@ -60,7 +95,7 @@ class Structure:
         made, kind, back = manifest.structure, manifest.kind, manifest.way_back
         if made is None:
             return None
-        library, path = faiss(), folder / made.file
+        library, path = load_faiss(), folder / made.file
         check_size(path, made.size, back)
         if path.stat().st_size != made.size:
             raise DamagedError(f"{path}: has {path.stat().st_size:,} bytes, {made.size:,} belong there; {back}.")
@@ -95,7 +130,7 @@ class Structure:
 
     def propose(self, queries: Vectors, k: int, effort: int) -> Rows:
         """Rows (queries, k) that are likely the nearest; −1 where it found no more."""
-        library = faiss()
+        library = load_faiss()
         if self.kind == "ivf":
             parameters = library.SearchParametersIVF(nprobe=effort)
         else:
@@ -108,7 +143,7 @@ class Structure:
         """Under its name when it is whole; returns the file's size and checksum."""
         try:
             with whole_file(path) as partial:
-                faiss().write_index(self._index, str(partial))
+                load_faiss().write_index(self._index, str(partial))
         except RuntimeError as error:
             reason = first_line(error).rpartition(": ")[2]
             raise InputError(f"{path}: cannot be written ({reason}).") from None

@@ -35,7 +35,7 @@ class TextStore(Sequence[str]):
         of both, where there are any. back: what to do where there is damage."""
         self._path = folder / texts
         self._name, self._pieces, self._back = texts, pieces, back
-        self.ends = mapped(folder / ends, np.dtype(np.int64), (count,), back)
+        self.ends = map_array(folder / ends, np.dtype(np.int64), (count,), back)
         self._bytes = text_bytes
         check_size(self._path, text_bytes, back)
         if pieces is not None:
@@ -67,14 +67,14 @@ class TextStore(Sequence[str]):
             raise DamagedError(f"{self._path}: is damaged at text {row}; {self._back}.") from None
 
 
-def encoded(texts: Sequence[str], start: int) -> tuple[bytes, NDArray[np.int64]]:
+def encode_texts(texts: Sequence[str], start: int) -> tuple[bytes, NDArray[np.int64]]:
     """What is appended to both files for these texts, if the first of them begins at byte `start`."""
     pieces = [text.encode() for text in texts]
     lengths = np.fromiter(map(len, pieces), dtype=np.int64, count=len(pieces))
     return b"".join(pieces), start + np.cumsum(lengths)
 
 
-def mapped(path: Path, dtype: np.dtype, shape: tuple[int, ...], back: str = ANEW) -> NDArray:  # type: ignore[type-arg]
+def map_array(path: Path, dtype: np.dtype, shape: tuple[int, ...], back: str = ANEW) -> NDArray:  # type: ignore[type-arg]
     """The beginning of a file as an array: only what is looked at is read."""
     needed = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
     check_size(path, needed, back)

@@ -16,8 +16,7 @@ from nearer.errors import InputError, tell
 from nearer.search.documents import check_documents
 from nearer.search.manifest import Facts, Manifest, ModelFacts
 from nearer.search.removal import open_removed
-from nearer.search.rows import Extent
-from nearer.search.stored import StoredRows
+from nearer.search.row_store import Extent, StoredRows
 from nearer.storage.sealed import read_sealed_json
 from nearer.storage.whole import sync_folder
 from nearer.text.reading import Reading
@@ -80,7 +79,7 @@ class Pending(Facts):
 
 
 @contextmanager
-def told_how_to_go_on(folder: Path) -> Iterator[None]:
+def explain_interruption(folder: Path) -> Iterator[None]:
     """An interruption that says what is kept."""
     try:
         yield
@@ -97,7 +96,7 @@ def source_fingerprint(reading: Reading[Any]) -> str | None:
     return None if reading.source == "-" else reading.fingerprint()
 
 
-def begun(folder: Path, new: Pending, dimension: int, *, fresh: bool) -> Pending:
+def resume_or_begin(folder: Path, new: Pending, dimension: int, *, fresh: bool) -> Pending:
     """What was begun of the same is gone on with; what was begun of something else is refused, unless `fresh`."""
     old = read_pending(folder)
     if old is not None and (old.generation, old.base_rows) == (new.generation, new.base_rows):
@@ -110,11 +109,11 @@ def begun(folder: Path, new: Pending, dimension: int, *, fresh: bool) -> Pending
                 "another model; give the same to go on with it, or ask to begin anew.",
                 argument="overwrite" if new.generation == 1 else "force",
             )
-    forget(folder)  # first of all: it must not speak of rows that are about to be others
+    forget_pending(folder)  # first of all: it must not speak of rows that are about to be others
     return new
 
 
-def forget(folder: Path) -> None:
+def forget_pending(folder: Path) -> None:
     """What was begun does not count any more, also when the power goes."""
     if (folder / PENDING).exists():
         (folder / PENDING).unlink()
@@ -140,7 +139,7 @@ def check_not_repeated(folder: Path, manifest: Manifest, source: str, fingerprin
                 tell(f"{source}: is in {folder} already; its documents replace themselves.")
                 continue
         if (left := read_pending(folder)) is not None and left.generation <= manifest.generation:
-            forget(folder)  # killed when the manifest was written: it is finished
+            forget_pending(folder)  # killed when the manifest was written: it is finished
         rows = f"rows {earlier.first_row:,} to {end - 1:,}"
         raise InputError(
             f"{source}: is in {folder} already, all of it ({rows}); nothing was added. To have it twice, ask for it.",

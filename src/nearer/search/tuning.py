@@ -1,4 +1,4 @@
-"""Which kind of index a number of sentences asks for, and how much effort the recall that is asked for takes."""
+"""Tuning an index: which kind a number of sentences asks for, and which effort reaches the wanted recall."""
 
 from __future__ import annotations
 
@@ -10,9 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearer.errors import SettingError
-from nearer.search.exact import MARGIN, Rows, Vectors, best, nearest_rows
 from nearer.search.manifest import AskedKind, Kind
-from nearer.search.structure import LINKS, TRAINED_PER_LIST, Structure
+from nearer.search.nearest_neighbours import (
+    LINKS,
+    MARGIN,
+    TRAINED_PER_LIST,
+    Rows,
+    Structure,
+    Vectors,
+    find_nearest_rows,
+    score_rows,
+)
 
 KINDS: tuple[AskedKind, ...] = ("auto", "exact", "ivf", "hnsw")
 # Numbers (sentences × dimension) that a query may be multiplied with before a structure is worth its building: 128 MiB,
@@ -128,9 +136,9 @@ def _recalls_of(structure: Structure, vectors: Vectors, rows: Rows, k: int) -> C
     most = min(k + 1 + MARGIN, len(vectors))
 
     def scores(query: Vectors, row: np.int64, found: Rows) -> NDArray[np.float64]:
-        return best(vectors.__getitem__, query, found[(found >= 0) & (found != row)], k)[1]
+        return score_rows(vectors.__getitem__, query, found[(found >= 0) & (found != row)], k)[1]
 
-    truth = [scores(*asked) for asked in zip(queries, rows, nearest_rows(vectors, queries, most), strict=True)]
+    truth = [scores(*asked) for asked in zip(queries, rows, find_nearest_rows(vectors, queries, most), strict=True)]
 
     def recalls(effort: int) -> NDArray[np.float64]:
         proposed = structure.propose(queries, most, effort)

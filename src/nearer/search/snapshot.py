@@ -1,7 +1,8 @@
-"""An index' files as they are at one moment, and what is nearest in them."""
+"""One state of an index' files: what is nearest in it to a query, as hits, and the part of a hit that is shown."""
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,11 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearer.errors import InputError
-from nearer.search.exact import MARGIN, Rows, Vectors, best, nearest_rows
 from nearer.search.manifest import Manifest, read_manifest
+from nearer.search.nearest_neighbours import MARGIN, Rows, Structure, Vectors, find_nearest_rows, score_rows
 from nearer.search.removal import open_removed
-from nearer.search.stored import StoredRows
-from nearer.search.structure import Structure
+from nearer.search.row_store import StoredRows
+
+# Of what is shown of a hit
+CHARACTERS = 200
+SENTENCES = re.compile(r"(?<=[.!?…。！？])\s+")
+WORDS = re.compile(r"\w+")
+SHORT = 3  # words of up to so many letters are in every text
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +45,7 @@ class Hit:
     passages: int = 1
 
 
-class Opened:
+class Snapshot:
     """One state of an index' files. It never changes, and any number of threads may look at it."""
 
     def __init__(self, folder: Path, manifest: Manifest) -> None:
@@ -97,15 +103,15 @@ class Opened:
         k = min(k, self.manifest.count)
         asked = min(k + MARGIN, self.manifest.count)
         if self.structure is None or self.manifest.structure is None or exact:
-            proposed = nearest_rows(self.stored.vectors, queries, asked)
+            proposed = find_nearest_rows(self.stored.vectors, queries, asked)
         else:
             proposed = self.structure.propose(queries, asked, self.manifest.structure.effort)
             # where the lists that were looked at have fewer than k: all are looked at
             short = (proposed >= 0).sum(axis=1) < k
             if short.any():
-                proposed[short] = nearest_rows(self.stored.vectors, queries[short], asked)
+                proposed[short] = find_nearest_rows(self.stored.vectors, queries[short], asked)
         look_up = self.stored.vectors_of
-        return [best(look_up, query, rows[rows >= 0], k) for query, rows in zip(queries, proposed, strict=True)]
+        return [score_rows(look_up, query, rows[rows >= 0], k) for query, rows in zip(queries, proposed, strict=True)]
 
     def hit(self, row: int, score: float, cosine: float) -> Hit:
         line, source = self.origin(row)
@@ -123,19 +129,48 @@ class Opened:
         return int(self.stored.lines[row]), source
 
 
-def open_files(folder: Path) -> Opened:
+def open_snapshot(folder: Path) -> Snapshot:
     manifest = read_manifest(folder)
     while True:
-        opened: Opened | InputError
+        snapshot: Snapshot | InputError
         try:
-            opened = Opened(folder, manifest)
+            snapshot = Snapshot(folder, manifest)
         except InputError as error:
-            opened = error
+            snapshot = error
         newer = read_manifest(folder)
         if newer == manifest:
             break
         # an addition was finished just now, and took away what the older one spoke of; or all was built anew
         manifest = newer
-    if isinstance(opened, InputError):
-        raise opened
-    return opened
+    if isinstance(snapshot, InputError):
+        raise snapshot
+    return snapshot
+
+
+def cut_snippet(text: str, query: str, characters: int = CHARACTERS) -> str:
+    """The sentences that share the most words with the query, and what follows them, in about so many characters.
+
+    Without a shared word it is the text's beginning. What is left out is shown by `…`.
+    """
+    text = " ".join(text.split())
+    if len(text) <= characters:
+        return text
+    wanted = _words(query)
+    start, most, place = 0, (0, 0), 0
+    for sentence in SENTENCES.split(text):
+        begin = text.index(sentence, place)
+        place = begin + len(sentence)
+        shared = len(wanted & _words(sentence)), len(wanted & _words(text[begin : begin + characters]))
+        if shared > most:
+            start, most = begin, shared
+    start = min(start, max(0, len(text) - characters))
+    start = start if start == 0 or text[start - 1] == " " else text.rfind(" ", 0, start) + 1
+    end = start + characters
+    if end < len(text):
+        end = max(text.rfind(" ", start, end + 1), start) if " " in text[start : end + 1] else end
+    return ("… " if start else "") + text[start:end].strip() + (" …" if end < len(text) else "")
+
+
+def _words(text: str) -> set[str]:
+    """In lower case, by their first letters: `wings` is a `wing`."""
+    return {word[:6] for word in WORDS.findall(text.lower()) if len(word) > SHORT}

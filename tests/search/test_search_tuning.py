@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nearer.errors import SettingError
-from nearer.search.choosing import _least, choose_effort, choose_groups, choose_kind
-from nearer.search.structure import Structure
+from nearer.search.nearest_neighbours import Structure
+from nearer.search.tuning import _least, choose_effort, choose_groups, choose_kind
 
 
 @pytest.fixture(scope="module")
