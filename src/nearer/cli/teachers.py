@@ -1,4 +1,4 @@
-"""Commands about ranking knowledge: embed, rank-encoder."""
+"""Commands about where rankings come from: embed (a teacher's vectors of a corpus), rank-encoder."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nearer.cli import options
+from nearer.cli.bundles import LOADING, TEXT_READING, Loading, TextReading, check_new_model, with_bundles
 from nearer.cli.output import say, show_report
-from nearer.errors import ModelError, SettingError
-from nearer.text.reading import MAX_CHARACTERS
+from nearer.errors import SettingError
 
 if TYPE_CHECKING:
     from nearer.teachers.teacher import Teacher, TeacherSettings
@@ -92,6 +92,7 @@ def _teacher(
         yield Teacher(settings, here, workforce)
 
 
+@with_bundles
 def rank_encoder(
     model: options.Model,
     corpus: Annotated[str, typer.Option(help="Text to rank. It should resemble the sentences that you will compare.")],
@@ -114,17 +115,8 @@ def rank_encoder(
     seed: Annotated[
         int, typer.Option(min=0, max=options.LARGEST_SEED, help="Seed: decides which sentences are used.")
     ] = 0,
-    pooling: options.Pooling = None,
-    max_length: options.MaxLength = None,
-    text_normalisation: options.Normalisation = None,
-    pooler_as_head: options.PoolerAsHead = False,
-    columns: options.Columns = None,
-    encoding: options.Encoding = "utf-8",
-    max_characters: options.MaxCharacters = MAX_CHARACTERS,
-    allow_dropped: options.AllowDropped = False,
-    device: options.Device = None,
-    trust_remote_code: options.RemoteCode = False,
-    allow_pickle: options.AllowPickle = False,
+    loading: Loading = LOADING,
+    text_reading: TextReading = TEXT_READING,
 ) -> None:
     """Make a RankEncoder of a model without training: it compares sentences by how alike they rank a corpus."""
     from nearer.encoder import Encoder
@@ -132,9 +124,8 @@ def rank_encoder(
     from nearer.teachers.sample import sample_sentences
     from nearer.text import read_sentences
 
-    if out.exists():
-        raise ModelError(f"{out}: is there already; choose another folder.")
-    reading = read_sentences(corpus, **options.read_options(columns, encoding, max_characters, allow_dropped))
+    check_new_model(out)
+    reading = read_sentences(corpus, **text_reading.arguments())
     sentences = sample_sentences(reading, size, seed)
     show_report(reading.report)
     reading.report.check_kept(told=True)
@@ -142,13 +133,7 @@ def rank_encoder(
         say(f"the corpus has {len(sentences):,} different sentences; all of them are ranked")
     encoder = Encoder.load(
         model,
-        pooling=pooling,
-        max_length=max_length,
-        text_normalisation=text_normalisation,
-        pooler_as_head=pooler_as_head,
-        device=device,
-        trust_remote_code=trust_remote_code,
-        allow_pickle=allow_pickle,
+        **loading.arguments(),
     )
     made = RankEncoder.build(
         encoder, sentences, inference_weight=inference_weight, approximate=approximate, progress=True
