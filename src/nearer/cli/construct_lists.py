@@ -1,4 +1,4 @@
-"""Commands on ranking lists: construct lists (a language model writes them), construct inspect (an encoder judges them)."""
+"""Commands on ranking lists: construct lists (a language model writes them), inspect (an encoder judges them)."""
 
 from __future__ import annotations
 

@@ -243,7 +243,7 @@ def query(
     """Print what is nearest to a text: score, id or line, and text. --rerank orders it as a RankEncoder does."""
     from nearer.search import SearchIndex
     from nearer.text import read_sentences
-    from nearer.text.chunks import chunks
+    from nearer.text.batches import chunks
 
     if bool(texts) == (file is not None):
         raise SettingError("give either texts or --file of them.")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from nearer.doctor.finding import Finding, State
+from nearer.doctor.findings import Finding, State
 from nearer.errors import InputError, first_line
 from nearer.storage.checksums import CHECKSUMS, all_damage
 from nearer.storage.sealed import sealed_content, sealed_lines

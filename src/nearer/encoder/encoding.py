@@ -25,8 +25,7 @@ from nearer.encoder.pooling import attended
 from nearer.encoder.precision import check_precision
 from nearer.errors import InputError, ModelError, SettingError, first_line
 from nearer.progress import Advance, progress_bar
-from nearer.text.normalise import normalisation
-from nearer.text.tokenise import tokenise
+from nearer.text.tokenise import normalisation, tokenise
 
 if TYPE_CHECKING:
     from nearer.encoder.encoder import Encoder

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from nearer.encoder.pooling import check_pooling
 from nearer.errors import SettingError
-from nearer.text.normalise import normalisation
+from nearer.text.tokenise import normalisation
 
 
 @dataclass(frozen=True)

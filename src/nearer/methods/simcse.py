@@ -20,9 +20,8 @@ from nearer.errors import InputError
 from nearer.methods.bounds import LARGEST_WEIGHT, Temperature, Weight
 from nearer.methods.contract import Batch, Ids, Inputs, Losses, MaskedTokens, Method, View
 from nearer.objectives import info_nce, masked_language
-from nearer.text.masking import Masker
+from nearer.text.augmentation import Augmenter, Masker
 from nearer.text.reading import Reading
-from nearer.text.words import Augmenter
 
 
 class SimCSESettings(BaseModel):

@@ -52,7 +52,7 @@ from nearer.search.tuning import Wanted, choose_effort, choose_groups, choose_ki
 from nearer.storage.locks import written_by_us_alone
 from nearer.storage.sealed import write_sealed_json
 from nearer.storage.whole import make_folder, put_in_place
-from nearer.text.chunks import chunks
+from nearer.text.batches import chunks
 from nearer.text.reading import Reading
 from nearer.versions import library_versions
 

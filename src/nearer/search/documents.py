@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from nearer.errors import InputError, SettingError
 from nearer.text.faults import Fault
 from nearer.text.in_memory import Source
-from nearer.text.lengths import SAMPLE, length_for
-from nearer.text.normalise import normalisation
 from nearer.text.reading import Reading, ReadOptions
 from nearer.text.shapes import SENTENCES, Clean, Field, Shape, Unusable
-from nearer.text.tokenise import tokenise
+from nearer.text.tokenise import SAMPLE, length_for, normalisation, tokenise
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

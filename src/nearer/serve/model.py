@@ -16,8 +16,7 @@ from nearer.encoder import Encoder
 from nearer.encoder.encoding import BulkEncoding, at_inference, once_each
 from nearer.encoder.onnx_encoder import OnnxEncoder
 from nearer.errors import ModelError, SettingError
-from nearer.text.normalise import normalisation
-from nearer.text.tokenise import tokenise
+from nearer.text.tokenise import normalisation, tokenise
 
 if TYPE_CHECKING:
     from nearer.teachers import RankEncoder

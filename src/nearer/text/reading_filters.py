@@ -1,4 +1,5 @@
-"""Records that are held out of a text before training, and the text without them.
+"""Readings that leave records out: without those held out for a dev task; ranking lists of one length, and their
+sentences one by one.
 
 A digest of its content decides whether a record is held out. So runs with other seeds, and resumed runs, hold out the
 same records. Training never sees a text of theirs: neither a side of a pair, nor a copy in other case or punctuation.
@@ -12,10 +13,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from nearer.text.containment import plain_words
+from nearer.errors import SettingError
 from nearer.text.faults import Fault
-from nearer.text.reading import Reading
-from nearer.text.records import texts_of
+from nearer.text.in_memory import Source
+from nearer.text.reading import Reading, ReadOptions
+from nearer.text.records import RankingList, plain_words, texts_of
+from nearer.text.shapes import RANKING_LISTS, SENTENCES
 
 # By default a tenth of the records, within these bounds
 SHARE = 10
@@ -88,3 +91,50 @@ def _digest(record: Any) -> int:
     texts = texts_of(record)
     key = same_text(texts[min(1, len(texts) - 1)])
     return int.from_bytes(hashlib.blake2b(key.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")
+
+
+class EqualLists(Reading[RankingList]):
+    """Ranking lists of `length` sentences: the first ones of longer lists; shorter lists are dropped and counted."""
+
+    def __init__(self, source: Source, options: ReadOptions, length: int, *, argument: str = "source") -> None:
+        if length < 2:
+            raise SettingError(f"list_length: {length} leaves nothing to rank (2 at least).")
+        super().__init__(source, RANKING_LISTS, options, argument=argument)
+        self.length = length
+
+    def located(self) -> Iterator[tuple[int, RankingList]]:
+        for line, ranking in super().located():
+            found = len(ranking.sentences)
+            if found < self.length:
+                self.report.kept -= 1
+                self.report.add(Fault.SHORT_LIST, line, f"{found} sentences")
+                continue
+            if found > self.length:
+                self.report.add(Fault.LONG_LIST, line, f"{found} sentences")
+            yield line, RankingList(ranking.sentences[: self.length])
+
+    def fingerprint(self) -> str:
+        return _extend_digest(super().fingerprint(), f"lists of {self.length}")
+
+
+class ListedSentences(Reading[str]):
+    """The sentences of all lists of a reading, one list after the other."""
+
+    def __init__(self, lists: Reading[RankingList]) -> None:
+        super().__init__(lists.source, SENTENCES, lists.options)
+        self.lists = lists
+
+    def located(self) -> Iterator[tuple[int, str]]:
+        rankings = self.lists.located()
+        for line, ranking in rankings:
+            self.report = self.lists.report
+            for sentence in ranking.sentences:
+                yield line, sentence
+        self.report = self.lists.report
+
+    def fingerprint(self) -> str:
+        return _extend_digest(self.lists.fingerprint(), "sentences of lists")
+
+
+def _extend_digest(fingerprint: str, what: str) -> str:
+    return hashlib.blake2b(f"{fingerprint} {what}".encode(), digest_size=16).hexdigest()
