@@ -147,7 +147,7 @@ def make_map(sample: IndexSample, check_ending: Callable[[], None] = lambda: Non
         flat, explained = plane(points)
         method, shares = "PCA", explained
     else:
-        flat, method, shares = tsne(points, check_ending=check_ending), "t-SNE", None
+        flat, method, shares = tsne(points, go_on=check_ending), "t-SNE", None
     groups = group(sample)
     count = max(groups) + 1
     return SentenceMap(
