@@ -16,10 +16,9 @@ from pathlib import Path
 import numpy as np
 
 from nearer.search import SearchIndex
-from nearer.search.exact import faiss
 from nearer.search.manifest import FORMAT, Manifest, ModelFacts, SourceFacts, StructureFacts
-from nearer.search.rows import Extent, NewRows, RowWriter
-from nearer.search.structure import Structure
+from nearer.search.nearest_neighbours import Structure, faiss
+from nearer.search.row_store import Extent, NewRows, RowWriter
 from nearer.storage.sealed import write_sealed_json
 
 DIMENSION, WINDOW, QUERIES, TIMES = 256, 2048, 64, 5

@@ -9,7 +9,7 @@ import pytest
 from nearer import Encoder, RankEncoder
 from nearer.baselines.load import load_scorer
 from nearer.errors import ModelError
-from nearer.serve.served import public_name
+from nearer.serve.model import public_name
 from nearer.teachers import load_model
 
 

@@ -12,8 +12,7 @@ import pytest
 import typer
 from tiny_language_model import make_language_model
 
-from nearer.cli.construct_inspect import inspect
-from nearer.cli.construct_lists import lists
+from nearer.cli.construct_lists import inspect, lists
 from nearer.cli.main import Commands
 from nearer.extras import install_command
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from nearer.doctor import Finding, State, data_folder, hub, installation, machine, model_folders, self_test, stores
+from nearer.doctor import Finding, State, installation, models_and_data, stores
 from nearer.doctor.checks import all_checks
-from nearer.doctor.finding import carry_out
+from nearer.doctor.findings import carry_out
 from nearer.encoder import Encoder, sources
 from nearer.extras import install_command
 from nearer.teachers.vector_store import VectorStore
@@ -44,13 +44,13 @@ def distribution(folder: Path, name: str, version: str, *lines: str) -> None:
 
 class TestInstallation:
     def test_as_it_is_here(self) -> None:
-        assert only(installation.python()).state is State.good
-        assert only(installation.packages()).found.startswith("torch 2.")
+        assert only(installation.check_python()).state is State.good
+        assert only(installation.check_packages()).found.startswith("torch 2.")
 
     def test_an_old_package(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         distribution(tmp_path, "transformers", "4.1.0")
         monkeypatch.syspath_prepend(tmp_path)
-        finding = only(installation.packages())
+        finding = only(installation.check_packages())
         assert (finding.name, finding.state) == ("transformers", State.broken)
         assert finding.found.startswith("transformers 4.1.0 is installed, >=5")
         assert finding.mend.startswith("pip install 'transformers>=5")
@@ -58,7 +58,7 @@ class TestInstallation:
     def test_an_old_python(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         distribution(tmp_path, "nearer", "9", "Requires-Python: >=3.99")
         monkeypatch.syspath_prepend(tmp_path)
-        finding = only(installation.python())
+        finding = only(installation.check_python())
         assert (finding.state, finding.mend) == (State.broken, "use a Python >=3.99")
 
     def test_extras(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,7 +66,7 @@ class TestInstallation:
         lines = [f'Requires-Dist: {line}; extra == "{extra}"' for extra, line in extras.items()]
         distribution(tmp_path, "nearer", "9", *(f"Provides-Extra: {extra}" for extra in extras), *lines)
         monkeypatch.syspath_prepend(tmp_path)
-        plots, search, onnx = installation.extras()
+        plots, search, onnx = installation.check_extras()
         assert plots == Finding("[plots]", State.absent, f"figures as files: {install_command('plots')}")
         assert (search.state, search.found.startswith("nearer search: numpy ")) == (State.good, True)
         assert (onnx.state, onnx.mend) == (State.doubtful, install_command("onnx"))
@@ -83,7 +83,7 @@ class TestInstallation:
         monkeypatch.syspath_prepend(tmp_path)
         monkeypatch.setattr(installation.platform, "system", lambda: system)
         monkeypatch.setattr(installation.platform, "machine", lambda: processor)
-        finding = only(installation.extras())
+        finding = only(installation.check_extras())
         assert (finding.state, install_command("mteb") in finding.found) == (State.absent, True)
         assert ("pytrec-eval has no package made for this machine" in finding.found) == told
 
@@ -95,7 +95,8 @@ class TestInstallation:
 
 class TestMachine:
     def test_as_it_is_here(self) -> None:
-        for check in (machine.torch_build, machine.processor, machine.memory, machine.gpus):
+        checks = ("check_torch", "check_processor", "check_memory", "check_gpus")
+        for check in (getattr(installation, name) for name in checks):
             assert all(finding.state is not State.broken for finding in check())
 
     @pytest.mark.parametrize(
@@ -106,10 +107,10 @@ class TestMachine:
 
         threads = torch.get_num_threads()
         monkeypatch.setattr(torch, "get_num_threads", lambda: 2 * threads)
-        monkeypatch.setattr(machine, "usable_cores", lambda: int(2 * threads * cores))
+        monkeypatch.setattr(installation, "usable_cores", lambda: int(2 * threads * cores))
         monkeypatch.setenv("OMP_NUM_THREADS", str(2 * threads))
         monkeypatch.delenv("TOKENIZERS_PARALLELISM", raising=False)
-        assert only(machine.threads()).state is state
+        assert only(installation.check_threads()).state is state
 
     @pytest.mark.parametrize(
         ("line", "told"),
@@ -124,16 +125,16 @@ class TestMachine:
         monkeypatch.setattr(
             Path, "read_text", lambda path, **how: line if str(path) == "/proc/cpuinfo" else read(path, **how)
         )
-        assert only(machine.processor()).found.endswith(told)
+        assert only(installation.check_processor()).found.endswith(told)
 
     def test_tokenising_by_one_thread(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("TOKENIZERS_PARALLELISM", "false")
-        assert [finding.name for finding in machine.threads()][-1] == "tokenising"
+        assert [finding.name for finding in installation.check_threads()][-1] == "tokenising"
 
 
 class TestBundledModel:
     def test_as_it_is(self) -> None:
-        assert only(self_test.bundled_model()).state is State.good
+        assert only(models_and_data.check_bundled_model()).state is State.good
 
     def test_changed_weights(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         from safetensors.torch import load_file, save_file
@@ -144,7 +145,7 @@ class TestBundledModel:
         name = next(name for name in weights if "layer.3.output.dense.weight" in name)
         save_file({**weights, name: 1.2 * weights[name]}, folder / "model.safetensors", metadata={"format": "pt"})
         monkeypatch.setattr(sources, "BUNDLED", tmp_path)
-        finding = only(self_test.bundled_model())
+        finding = only(models_and_data.check_bundled_model())
         assert (finding.state, finding.found.startswith("wiki-mini: its vectors are off by ")) == (State.broken, True)
 
 
@@ -167,9 +168,9 @@ def text(tmp_path: Path) -> Path:
 
 class TestCache:
     def test_a_new_one(self, cache: Path) -> None:
-        assert only(stores.cache()) == Finding("cache", State.good, f"{cache}: 0 MiB")
-        assert only(stores.token_stores()).found == "0 whole, 0 MiB"
-        assert only(stores.vector_stores()).found == "none yet"
+        assert only(stores.check_cache()) == Finding("cache", State.good, f"{cache}: 0 MiB")
+        assert only(stores.check_token_stores()).found == "0 whole, 0 MiB"
+        assert only(stores.check_vector_stores()).found == "none yet"
 
     def test_a_file_in_its_place(self, cache: Path) -> None:
         cache.write_text("", encoding="utf-8")
@@ -178,50 +179,50 @@ class TestCache:
 
     def test_token_stores(self, cache: Path, encoder: Encoder, text: Path) -> None:
         store = open_store(read_sentences(text), encoder.tokenizer, max_length=16)
-        assert only(stores.token_stores()).state is State.good
+        assert only(stores.check_token_stores()).state is State.good
         (store.folder / "tokens.bin").write_bytes(b"")
-        assert only(stores.token_stores()).found.startswith("1 damaged; 0 whole")
+        assert only(stores.check_token_stores()).found.startswith("1 damaged; 0 whole")
 
     def test_an_unfinished_token_store(self, cache: Path) -> None:
         left = cache / "tokens" / ".abc-1.unfinished"
         left.mkdir(parents=True)
-        finding = only(stores.token_stores())
+        finding = only(stores.check_token_stores())
         assert (finding.state, finding.mend.endswith(f"rm -r {left}")) == (State.doubtful, True)
 
     def test_one_that_is_being_built(self, cache: Path) -> None:
         (cache / "tokens" / ".abc-1.unfinished").mkdir(parents=True)
         with FileLock(cache / "tokens" / "abc.lock"):
-            finding = only(stores.token_stores())
+            finding = only(stores.check_token_stores())
         assert (finding.state, finding.found) == (State.good, "0 whole, 0 MiB; 1 being built")
 
     def test_vector_stores(self, cache: Path, encoder: Encoder, text: Path) -> None:
         store = VectorStore(encoder)
         store.rows(read_sentences(text))
-        assert only(stores.vector_stores()).found.endswith(" 2")
+        assert only(stores.check_vector_stores()).found.endswith(" 2")
         for path in (store.folder / "rows").iterdir():
             path.unlink()
-        assert only(stores.vector_stores()).found.endswith(": interrupted after 2")
+        assert only(stores.check_vector_stores()).found.endswith(": interrupted after 2")
         (store.folder / "vectors.bin").write_bytes(b"")
-        assert only(stores.vector_stores()).found.endswith(": vectors are lost")
+        assert only(stores.check_vector_stores()).found.endswith(": vectors are lost")
 
     def test_disk(self, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         free = shutil.disk_usage(cache.parent).free
         monkeypatch.setattr(stores, "LITTLE_SPACE", free // 4)
-        assert only(stores.disk()).state is State.good
+        assert only(stores.check_disk()).state is State.good
         monkeypatch.setattr(stores, "LITTLE_SPACE", free * 4)
-        assert only(stores.disk()).state is State.doubtful
+        assert only(stores.check_disk()).state is State.doubtful
 
 
 class TestModelFolders:
     def test_the_variable_is_that_of_loading(self) -> None:
         from nearer.baselines.static_words import FACTS_FILE
 
-        assert sources.MODELS_VARIABLE == model_folders.MODELS_VARIABLE
-        assert FACTS_FILE == model_folders.STATIC_WORDS_FILE
+        assert sources.MODELS_VARIABLE == models_and_data.MODELS_VARIABLE
+        assert FACTS_FILE == models_and_data.STATIC_WORDS_FILE
 
     def test_none_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv("NEARER_MODELS", raising=False)
-        assert only(model_folders.model_folders()).state is State.absent
+        assert only(models_and_data.check_model_folders()).state is State.absent
 
     def test_what_lies_there(self, encoder: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         models = tmp_path / "models"
@@ -232,7 +233,7 @@ class TestModelFolders:
         (models / "empty" / "model.safetensors").unlink()
         (models / "notes").mkdir()
         monkeypatch.setenv("NEARER_MODELS", f"{models}:{tmp_path / 'nowhere'}")
-        found = list(model_folders.model_folders())
+        found = list(models_and_data.check_model_folders())
         assert [finding.state for finding in found] == [State.doubtful, State.doubtful, State.good, State.doubtful]
         assert found[0].found == f"{models / 'empty'}: it has no weights (*.safetensors)"
         assert found[1].found.startswith(f"{models / 'unreadable'}: its configuration cannot be read")
@@ -248,18 +249,19 @@ class TestModelFolders:
         encoder.save(pickled)
         (pickled / "model.safetensors").rename(pickled / "pytorch_model.bin")
         monkeypatch.setenv("NEARER_MODELS", str(tmp_path))
-        fault, fine = model_folders.model_folders()
+        fault, fine = models_and_data.check_model_folders()
         assert fault.found == f"{pickled}: its weights are pickled: `nearer convert` makes safetensors of them"
         assert fine.found == f"{tmp_path}: static"
 
 
 class TestDataFolder:
     def test_no_folder(self, tmp_path: Path) -> None:
-        finding = only(data_folder.data_folder(tmp_path / "none"))
+        finding = only(models_and_data.check_data_folder(tmp_path / "none"))
         assert (finding.state, finding.found) == (State.broken, f"{tmp_path / 'none'}: no such folder")
 
     def test_an_empty_one(self, tmp_path: Path) -> None:
-        assert only(data_folder.data_folder(tmp_path)).found == f"{tmp_path}: holds none of the published sets"
+        finding = only(models_and_data.check_data_folder(tmp_path))
+        assert finding.found == f"{tmp_path}: holds none of the published sets"
 
     def test_a_damaged_and_a_complete_set(self, tmp_path: Path) -> None:
         (tmp_path / "STSBenchmark").mkdir()
@@ -267,17 +269,17 @@ class TestDataFolder:
         for name, count in (("sts-dev.csv", 1500), ("sts-test.csv", 1)):
             lines = "".join(line.format(number) for number in range(count))
             (tmp_path / "STSBenchmark" / name).write_text(lines, encoding="utf-8")
-        damaged, incomplete, transfer, reranking = data_folder.data_folder(tmp_path)
+        damaged, incomplete, transfer, reranking = models_and_data.check_data_folder(tmp_path)
         assert damaged.state is State.broken
         assert "STS-B (test) has 1 pairs, 1,379 are expected" in damaged.found
         assert (incomplete.state, incomplete.found.partition(";")[0]) == (State.doubtful, "stsb-dev complete")
         assert (transfer.state, reranking.state) == (State.absent, State.absent)
 
     def test_all_that_there_is(self, shared_data: Path) -> None:
-        found = list(data_folder.data_folder(shared_data))
+        found = list(models_and_data.check_data_folder(shared_data))
         assert [finding.name for finding in found] == ["STS sets", "transfer sets", "reranking sets"]
         assert {finding.state for finding in found} == {State.good}
 
 
 def test_the_hub_is_not_asked_where_that_is_forbidden() -> None:
-    assert only(hub.reachable()).mend == "unset HF_HUB_OFFLINE"
+    assert only(models_and_data.check_hub()).mend == "unset HF_HUB_OFFLINE"

@@ -86,7 +86,10 @@ def server() -> Iterator[str]:
 
 
 def hub(endpoint: str) -> tuple[str, str]:
-    code = "from nearer.doctor import hub; [found] = hub.reachable(); print(found.state, found.found, sep='\\n')"
+    code = (
+        "from nearer.doctor.models_and_data import check_hub; [found] = check_hub(); "
+        "print(found.state, found.found, sep='\\n')"
+    )
     environment = {**os.environ, "HF_ENDPOINT": endpoint, "HF_HUB_OFFLINE": "0", "NO_PROXY": "127.0.0.1"}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=HANG, env=environment)
     state, found = done.stdout.splitlines()

@@ -10,8 +10,7 @@ from rich.console import Console
 
 from nearer.doctor import Finding, State, usable
 from nearer.doctor.checks import all_checks
-from nearer.doctor.finding import Check, carry_out
-from nearer.doctor.report import as_json, as_tables, summary
+from nearer.doctor.findings import Check, as_json, as_tables, carry_out, summary
 from nearer.errors import InputError
 
 GOOD = Finding("Python", State.good, "3.11")

@@ -10,7 +10,7 @@ import pytest
 
 from faulty_disk import flip
 from nearer.construct.construction import Construction
-from nearer.doctor.finding import State
+from nearer.doctor.findings import State
 from nearer.doctor.verify import verify
 from nearer.encoder import Encoder
 from nearer.encoder.files import encode_file

@@ -19,7 +19,7 @@ from sentence_transformers import models as modules
 from nearer.encoder import Encoder
 from nearer.encoder.pickles import convert, read_pickle
 from nearer.errors import ModelError, SettingError
-from nearer.text.cache import cache_folder
+from nearer.storage.cache import cache_folder
 
 Tiny = Callable[[str], Path]
 

@@ -19,8 +19,8 @@ from nearer.errors import InputError, SettingError
 from nearer.search import SearchIndex, building, read_documents
 from nearer.search.documents import Document, Passages, cut_into_passages
 from nearer.search.manifest import FORMAT
-from nearer.search.snippets import snippet
-from nearer.search.verify import damage
+from nearer.search.snapshot import cut_snippet
+from nearer.search.verify import find_damage
 from nearer.text import Fault
 from nearer.text.tokenise import tokenise
 
@@ -183,7 +183,7 @@ class TestRemovingAndReplacing:
             SearchIndex.open(documents.folder)
 
     def test_reranking_and_the_map_leave_them_out(self, documents: SearchIndex) -> None:
-        from nearer.serve.index_sample import sample_index
+        from nearer.serve.index_overview import sample_index
 
         documents.remove([f"d{n}" for n in range(30)])
         hits = documents.search("rain", 5, rerank=10)
@@ -231,13 +231,13 @@ class TestFormat1:
         opened = SearchIndex.open(old, model=encoder)
         assert opened.manifest.format == format
         flip(old / "lines.bin", 3)
-        assert damage(old) == []  # nobody can tell
+        assert find_damage(old) == []  # nobody can tell
         flip(old / "lines.bin", 3)
         opened.add(corpus_of(20))
-        assert (opened.manifest.format, damage(old)) == (FORMAT, [])
+        assert (opened.manifest.format, find_damage(old)) == (FORMAT, [])
         for name in ("lines.bin", "texts.bin", "vectors.bin", "documents.bin"):
             flip(old / name, 3)
-            [line] = damage(old)
+            [line] = find_damage(old)
             assert line.startswith(f"{old / name}: is damaged at rows 0 to ")
             flip(old / name, 3)
 
@@ -383,20 +383,20 @@ class TestSnippets:
     TEXT = "Birds sing in spring . " * 20 + "A wing in a slipstream lifts more . " + "Nothing else is known . " * 20
 
     def test_short_texts_are_whole(self) -> None:
-        assert snippet("a\n dog", "rain") == "a dog"
+        assert cut_snippet("a\n dog", "rain") == "a dog"
 
     def test_the_sentence_that_fits_is_shown(self) -> None:
-        shown = snippet(self.TEXT, "slipstream of wings")
+        shown = cut_snippet(self.TEXT, "slipstream of wings")
         assert shown.startswith("… A wing in a slipstream lifts more .")
         assert shown.endswith(" …")
         assert len(shown) <= 204
 
     def test_without_a_shared_word_it_is_the_beginning(self) -> None:
-        assert snippet(self.TEXT, "quantum").startswith("Birds sing")
+        assert cut_snippet(self.TEXT, "quantum").startswith("Birds sing")
 
     @given(text=st.text(max_size=600), query=st.text(max_size=30), characters=st.integers(20, 300))
     def test_any_text(self, text: str, query: str, characters: int) -> None:
-        shown = snippet(text, query, characters)
+        shown = cut_snippet(text, query, characters)
         assert len(shown) <= characters + 4
         assert shown.removeprefix("… ").removesuffix(" …").strip() in " ".join(text.split())
 

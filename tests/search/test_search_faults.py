@@ -18,7 +18,7 @@ from faulty_disk import CUTS, RecordedDisk, failing, flip, small_files
 from nearer.encoder import Encoder
 from nearer.errors import DamagedError, InputError, NearerError
 from nearer.search import SearchIndex, building
-from nearer.search.verify import damage
+from nearer.search.verify import find_damage
 
 OLD, NEW, OTHER = sentences(20, 1), sentences(24, 2), sentences(40, 3)
 RECORDS = [{"_id": f"d{n}", "text": text} for n, text in enumerate(OLD)]
@@ -74,7 +74,7 @@ class Action:
         if not (root / "index").exists():
             return None
         index = SearchIndex.open(root / "index", model=self.encoder)
-        assert damage(root / "index") == []
+        assert find_damage(root / "index") == []
         hits = index.search("rain", 1000)
         return [hit.text for hit in sorted(hits, key=lambda hit: hit.row)]
 
@@ -222,7 +222,7 @@ class TestFlippedBits:
                 found = self.results(folder, queries)
             except DamagedError:
                 told += 1
-                assert damage(folder), (name, bit)
+                assert find_damage(folder), (name, bit)
             else:
                 assert found == good, (name, bit)  # used, and something else than what was written
                 same.append(name)
@@ -231,7 +231,7 @@ class TestFlippedBits:
         assert told >= 40
         assert {name for name in same if name not in ("lock", "pending.json")} == set()
         assert self.results(folder, queries) == good
-        assert damage(folder) == []
+        assert find_damage(folder) == []
 
     @staticmethod
     def bits(folder: Path, files: list[str], draw: random.Random) -> Iterator[tuple[str, int]]:
@@ -250,12 +250,12 @@ class TestFlippedBits:
             place = folder.with_name(name)
             shutil.copytree(folder, place)
             flip(place / name, 8 * (place / name).stat().st_size - 100)
-            assert (name == "pending.json") == (damage(place) != [])
+            assert (name == "pending.json") == (find_damage(place) != [])
             index = SearchIndex.open(place, model=encoder)
             index.add(OTHER)
             assert list(index.texts) == OLD + OTHER
             np.testing.assert_allclose(index.vectors, encoder.encode(list(index.texts), normalize=True), atol=1e-5)
-            assert damage(place) == []
+            assert find_damage(place) == []
 
 
 def test_all_that_is_wrong_is_told(encoder: Encoder, corpus: Path, tmp_path: Path) -> None:
@@ -265,14 +265,14 @@ def test_all_that_is_wrong_is_told(encoder: Encoder, corpus: Path, tmp_path: Pat
         flip(place / name, 1001)
     (place / "documents.bin").unlink()
     back = f"build the index anew from {corpus}."
-    assert damage(place) == [
+    assert find_damage(place) == [
         f"{place / 'lines.bin'}: is damaged at rows 0 to 15 (its checksum differs); {back}",
         f"{place / 'documents.bin'}: is missing; {back}",
         f"{place / 'vectors.bin'}: is damaged at rows 0 to 15 (its checksum differs); {back}",
         f"{place / 'ivf-1.faiss'}: is not what was written (its checksum differs); {back}",
     ]
     flip(place / "manifest.json", 1001)
-    [line] = damage(place)
+    [line] = find_damage(place)
     assert line.startswith(f"{place / 'manifest.json'}: is damaged (its checksum differs); build the index anew")
 
 

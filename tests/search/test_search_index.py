@@ -12,9 +12,9 @@ from search_text import QUERIES, write_lines
 
 from nearer.encoder import Encoder
 from nearer.errors import InputError, SettingError
-from nearer.search import SearchIndex, choosing
-from nearer.search.exact import Rows, Vectors
-from nearer.search.structure import Structure
+from nearer.search import SearchIndex
+from nearer.search import tuning as choosing
+from nearer.search.nearest_neighbours import Rows, Structure, Vectors
 
 KINDS = ["exact", "ivf", "hnsw"]
 

@@ -22,7 +22,9 @@ DRIVER = """
 import os, pathlib, shutil, signal, sys
 from nearer.encoder import Encoder
 from nearer.errors import InputError
-from nearer.search import SearchIndex, building, rows, structure
+from nearer.search import SearchIndex, building
+from nearer.search import row_store as rows
+from nearer.search import nearest_neighbours as structure
 import faiss, nearer.teachers  # once, not in each child
 model, action, text, root, kind, step = sys.argv[1:]
 root = pathlib.Path(root)

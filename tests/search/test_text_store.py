@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nearer.errors import InputError
-from nearer.search.rows import Extent, NewRows, RowWriter, file_sizes
-from nearer.search.stored import StoredRows
-from nearer.search.texts import TextStore
+from nearer.search.row_store import Extent, NewRows, RowWriter, StoredRows, file_sizes
+from nearer.search.text_store import TextStore
 
 TEXTS = st.lists(st.lists(st.text(max_size=20), max_size=5), max_size=5)
 

@@ -16,7 +16,7 @@ from nearer.cli.main import main
 from nearer.encoder import Encoder
 from nearer.serve.app import create_app
 from nearer.serve.limits import Limits
-from nearer.serve.served import Encoded, ServedModel
+from nearer.serve.model import Encoded, ServedModel
 from patience import HANG
 
 

@@ -8,10 +8,10 @@ from collections.abc import Awaitable
 import pytest
 
 from nearer.errors import ModelError
-from nearer.serve.batching import Batcher
+from nearer.serve.batcher import Batcher
 from nearer.serve.limits import Limits, Refusal
 from nearer.serve.metrics import Metrics
-from nearer.serve.served import ServedModel
+from nearer.serve.model import ServedModel
 from patience import HANG
 
 

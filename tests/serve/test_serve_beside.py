@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from nearer.search import SearchIndex
-from nearer.serve.served import ServedModel
+from nearer.serve.model import ServedModel
 from patience import HANG
 
 ASK = "/v1/embeddings"
@@ -133,7 +133,7 @@ class TestApart:
         client = client_of(watched, beside=second, limits={"batch_wait": 0.0})
         for name in ("tiny", "second"):
             client.post(ASK, json={"input": ["rain", "man"], "model": name})
-        assert "nearer_texts_total 4" in client.get("/metrics").text.splitlines()
+        assert "nearer_texts_total 4.0" in client.get("/metrics").text.splitlines()
         watched.entered.acquire(timeout=HANG)
         watched.gate.clear()
         with ThreadPoolExecutor(2) as others:

@@ -188,7 +188,7 @@ class TestShapes:
         assert set(answer["results"][0]) == {"index", "relevance_score", "document"}
 
     def test_lengths_that_cannot_be_undone(self, client_of, encoder) -> None:
-        from nearer.serve.served import ServedModel
+        from nearer.serve.model import ServedModel
 
         client = client_of(ServedModel(encoder, "tiny", normalize=True))
         refused = client.post("/embed", json={"inputs": "rain", "normalize": False})

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from nearer.baselines import StaticWords
-from nearer.serve.served import ServedModel, public_name
+from nearer.serve.model import ServedModel, public_name
 from nearer.teachers import RankEncoder
 
 TEXTS = ["A man is eating lunch.", "rain", "Someone has a meal."]
@@ -147,19 +147,19 @@ class TestOthers:
         assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
         lines = answer.text.splitlines()
         for line in (
-            'nearer_requests_total{path="/v1/embeddings",status="200"} 1',
-            'nearer_requests_total{path="/v1/embeddings",status="422"} 1',
-            'nearer_requests_total{path="other",status="404"} 1',
-            "nearer_texts_total 2",
-            "nearer_tokens_total 6",
-            'nearer_batch_texts_bucket{le="1"} 0',
-            'nearer_batch_texts_bucket{le="2"} 1',
-            'nearer_batch_texts_bucket{le="+Inf"} 1',
-            "nearer_waiting_texts 0",
-            "nearer_open_requests 1",
+            'nearer_requests_total{path="/v1/embeddings",status="200"} 1.0',
+            'nearer_requests_total{path="/v1/embeddings",status="422"} 1.0',
+            'nearer_requests_total{path="other",status="404"} 1.0',
+            "nearer_texts_total 2.0",
+            "nearer_tokens_total 6.0",
+            'nearer_batch_texts_bucket{le="1.0"} 0.0',
+            'nearer_batch_texts_bucket{le="2.0"} 1.0',
+            'nearer_batch_texts_bucket{le="+Inf"} 1.0',
+            "nearer_waiting_texts 0.0",
+            "nearer_open_requests 1.0",
         ):
             assert line in lines
-        sample = re.compile(r'[a-z_]+(\{([a-z]+="[^"]*",?)+\})? [0-9.]+')
+        sample = re.compile(r'[a-z_]+(\{([a-z]+="[^"]*",?)+\})? [0-9.]+(e[+-][0-9]+)?')
         assert all(line.startswith("# ") or sample.fullmatch(line) for line in lines)
 
     def test_the_description_names_the_limits(self, client_of, served) -> None:

@@ -13,12 +13,11 @@ from nearer.analysis.geometry import alignment, anisotropy, uniformity
 from nearer.baselines import StaticWords
 from nearer.encoder import Encoder
 from nearer.search import SearchIndex
-from nearer.serve import sentence_map
-from nearer.serve.index_geometry import without_a_word
+from nearer.serve import index_overview
+from nearer.serve.background import ComputedOnce
+from nearer.serve.index_overview import make_map, without_a_word
 from nearer.serve.limits import Refusal
-from nearer.serve.once import Once
-from nearer.serve.sentence_map import make_map
-from nearer.serve.served import ServedModel
+from nearer.serve.model import ServedModel
 from nearer.teachers import RankEncoder
 from patience import HANG
 
@@ -43,12 +42,12 @@ def slow_map(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """Maps wait until it is set."""
     gate, made = threading.Event(), make_map
 
-    def waiting(sample, go_on):
+    def waiting(sample, check_ending):
         while not gate.wait(0.01):
-            go_on()
-        return made(sample, go_on)
+            check_ending()
+        return made(sample, check_ending)
 
-    monkeypatch.setattr("nearer.serve.offered.make_map", waiting)
+    monkeypatch.setattr("nearer.serve.service.make_map", waiting)
     return gate
 
 
@@ -76,7 +75,7 @@ class TestMap:
 
     def test_made_once(self, client, monkeypatch: pytest.MonkeyPatch) -> None:
         first = client.get("/map").content
-        monkeypatch.setattr(sentence_map, "tsne", lambda *_, **__: pytest.fail("made again"))
+        monkeypatch.setattr(index_overview, "tsne", lambda *_, **__: pytest.fail("made again"))
         assert client.get("/map", params={"model": "tiny"}).content == first
 
     def test_other_requests_go_on_and_who_waited_too_long_comes_again(
@@ -88,7 +87,7 @@ class TestMap:
         assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
         assert client.post("/v1/embeddings", json={"input": "rain", "model": "tiny"}).status_code == 200
         service = client.app.state.service
-        begun = service.offered[0].map.ask()
+        begun = service.models[0].map.ask()
         slow_map.set()
         begun.result(HANG)  # the work of the first call, which nobody has waited for
         assert client.get("/map").status_code == 200
@@ -99,7 +98,7 @@ class TestMap:
             assert client.get("/map").status_code == 503
         client.app.state.service.close()
         with pytest.raises(Refusal, match="ending"):
-            client.app.state.service.offered[0].map._found.result(0)
+            client.app.state.service.models[0].map._found.result(0)
 
 
 class TestPlace:
@@ -117,7 +116,7 @@ class TestPlace:
         assert (body["x"], body["y"]) == pytest.approx(points["dog and rain"], abs=1e-3)
 
     def test_a_hit_that_is_not_on_the_map(self, client_of, served, index, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("nearer.serve.offered.sample_index", lambda index: _half(index))
+        monkeypatch.setattr("nearer.serve.service.sample_index", lambda index: _half(index))
         client = client_of(served, index=index)
         shown = {point["text"]: (point["x"], point["y"]) for point in client.get("/map").json()["points"]}
         results = client.post("/map/place", json={"query": "fox and meal", "k": 30}).json()["results"]
@@ -133,7 +132,7 @@ class TestPlace:
 
 
 def _half(index: SearchIndex):
-    from nearer.serve.index_sample import sample_index
+    from nearer.serve.index_overview import sample_index
 
     return sample_index(index, most=len(index) // 2)
 
@@ -219,12 +218,12 @@ class TestOnce:
     def test_asked_by_many_worked_out_once(self) -> None:
         calls, gate = [], threading.Event()
 
-        def work(go_on) -> int:
+        def work(check_ending) -> int:
             calls.append(1)
             assert gate.wait(HANG)
             return 7
 
-        once = Once(work, "test")
+        once = ComputedOnce(work, "test")
         asked = [once.ask() for _ in range(5)]
         gate.set()
         assert [one.result(HANG) for one in asked] == [7] * 5
@@ -234,20 +233,20 @@ class TestOnce:
     def test_what_failed_is_tried_anew(self) -> None:
         outcomes = [ValueError("first"), 3]
 
-        def work(go_on) -> int:
+        def work(check_ending) -> int:
             outcome = outcomes.pop(0)
             if isinstance(outcome, ValueError):
                 raise outcome
             return outcome
 
-        once = Once(work, "test")
+        once = ComputedOnce(work, "test")
         with pytest.raises(ValueError, match="first"):
             once.ask().result(HANG)
         assert once.ask().result(HANG) == 3
 
     def test_who_leaves_cancels_nothing(self) -> None:
         gate = threading.Event()
-        once = Once(lambda go_on: gate.wait(HANG), "test")
+        once = ComputedOnce(lambda check_ending: gate.wait(HANG), "test")
 
         async def leave() -> None:
             waiting = asyncio.wrap_future(once.ask())
@@ -261,12 +260,12 @@ class TestOnce:
     def test_closed_and_opened_again(self) -> None:
         entered = threading.Event()
 
-        def work(go_on) -> None:
+        def work(check_ending) -> None:
             entered.set()
             while not ended.is_set():
-                go_on()
+                check_ending()
 
-        ended, once = threading.Event(), Once(work, "test")
+        ended, once = threading.Event(), ComputedOnce(work, "test")
         found = once.ask()
         assert entered.wait(HANG)
         once.close()

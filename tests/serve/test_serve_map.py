@@ -11,9 +11,18 @@ from hypothesis import strategies as st
 
 from nearer.analysis.group_labels import WITHOUT_WORDS, label_groups
 from nearer.search import SearchIndex
-from nearer.serve.index_geometry import measure, without_a_word
-from nearer.serve.index_sample import IndexSample, sample_index
-from nearer.serve.sentence_map import NEIGHBOURS, TOGETHER, group, into_square, make_map, place_among
+from nearer.serve.index_overview import (
+    NEIGHBOURS,
+    TOGETHER,
+    IndexSample,
+    group,
+    into_square,
+    make_map,
+    measure_geometry,
+    place_among,
+    sample_index,
+    without_a_word,
+)
 
 
 def unit(rows: np.ndarray) -> np.ndarray:
@@ -206,7 +215,7 @@ class TestGeometry:
             asked.extend(shortened)
             return positives
 
-        found = measure(sample_of(vectors, texts), encode)
+        found = measure_geometry(sample_of(vectors, texts), encode)
         assert (found.pairs, found.sentences, len(asked)) == (2, 3, 2)
         apart = [float(((a - b) ** 2).sum()) for a, b in zip(vectors[[0, 2]], positives, strict=True)]
         assert found.alignment == pytest.approx(np.mean(apart), abs=1e-6)
@@ -216,5 +225,5 @@ class TestGeometry:
         assert found.mean_cosine == pytest.approx(np.mean([vectors[a] @ vectors[b] for a, b in pairs]), abs=1e-6)
 
     def test_no_sentence_with_two_words(self) -> None:
-        found = measure(sample_of(np.eye(2), ["one", "two"]), lambda texts: pytest.fail("nothing to encode"))
+        found = measure_geometry(sample_of(np.eye(2), ["one", "two"]), lambda texts: pytest.fail("nothing to encode"))
         assert (found.alignment, found.pairs) == (None, 0)

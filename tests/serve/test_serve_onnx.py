@@ -7,7 +7,7 @@ import pytest
 
 from nearer.encoder import Encoder
 from nearer.errors import SettingError
-from nearer.serve.served import ServedModel
+from nearer.serve.model import ServedModel
 
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")

@@ -14,8 +14,7 @@ from pydantic import ValidationError
 from nearer.errors import SettingError
 from nearer.search import SearchIndex
 from nearer.serve import schemas
-from nearer.serve.app import create_app
-from nearer.serve.description import NOT_BLANK
+from nearer.serve.app import NOT_BLANK, create_app
 from nearer.serve.limits import Limits
 from patience import HANG
 
@@ -350,4 +349,4 @@ class TestHostile:
         assert sent[0]["status"] == 499
         assert client.post(ASK, json={"input": "next", "model": "tiny"}).status_code == 200
         assert watched.batches == [["stays"], ["next"]]
-        assert "nearer_abandoned_requests_total 1" in client.get("/metrics").text
+        assert "nearer_abandoned_requests_total 1.0" in client.get("/metrics").text

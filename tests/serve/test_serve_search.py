@@ -12,8 +12,8 @@ import pytest
 
 from nearer.encoder import Encoder
 from nearer.search import SearchIndex
-from nearer.serve.scoring import matrix_rows, pair_scores, relevance
-from nearer.serve.served import ServedModel
+from nearer.serve.model import ServedModel
+from nearer.serve.text_endpoints import step_matrix_rows, step_pair_scores, step_relevance
 from nearer.teachers import RankEncoder
 from patience import HANG
 
@@ -73,7 +73,7 @@ class TestLimits:
     def gated(self, client_of, served, index, watched):
         def make(**limits):
             client = client_of(served, index=index, limits={"batch_wait": 0.0, **limits})
-            client.app.state.service.offered[0].queries = watched
+            client.app.state.service.models[0].queries = watched
             return client
 
         return make
@@ -151,18 +151,18 @@ class TestScoring:
             count += 1
 
     def test_relevance(self, ranks, vectors) -> None:
-        steps, scores = self.taken(relevance(ranks, vectors[:1], vectors[1:]))
+        steps, scores = self.taken(step_relevance(ranks, vectors[:1], vectors[1:]))
         assert steps == 4
         assert scores == pytest.approx(ranks.score_matrix(vectors[:1], vectors[1:])[0], abs=1e-6)
 
     def test_pairs(self, ranks, vectors) -> None:
-        steps, scores = self.taken(pair_scores(ranks, vectors[:50], vectors[50:]))
+        steps, scores = self.taken(step_pair_scores(ranks, vectors[:50], vectors[50:]))
         assert steps == 2
         assert scores == pytest.approx(ranks.pair_scores(vectors[:50], vectors[50:]).tolist(), abs=1e-6)
 
     @pytest.mark.parametrize("first", [5, 50, 95])
     def test_matrix(self, ranks, vectors, first: int) -> None:
-        steps, rows = self.taken(matrix_rows(ranks, vectors[:first], vectors[first:]))
+        steps, rows = self.taken(step_matrix_rows(ranks, vectors[:first], vectors[first:]))
         assert steps >= 2
         found = np.array([json.loads(row) for row in rows])
         assert found == pytest.approx(ranks.score_matrix(vectors[:first], vectors[first:]), abs=1e-5)

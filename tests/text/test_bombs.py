@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from nearer.errors import InputError
-from nearer.text import Fault, parquet_pages, read_debiased, read_ranking_lists, read_sentences, unpacking
+from nearer.text import Fault, parquet_pages, read_debiased, read_ranking_lists, read_sentences
 from nearer.text import parquet as reader
+from nearer.text import parquet as unpacking
 
 arrow = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")

@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nearer.text.containment import contains_the_other, without_the_other
 from nearer.text.faults import Fault
 from nearer.text.reading import read_pairs
-from nearer.text.records import Pair
+from nearer.text.records import Pair, contains_the_other, without_the_other
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nearer.text.faults import Fault
-from nearer.text.held_out import hold_out, same_text
 from nearer.text.reading import read_pairs, read_sentences
+from nearer.text.reading_filters import hold_out, same_text
 from nearer.text.records import texts_of
 
 

@@ -29,7 +29,7 @@ from nearer.text import (
     read_sentences,
     read_triplets,
 )
-from nearer.text.ranking_lists import EqualLists, ListedSentences
+from nearer.text.reading_filters import EqualLists, ListedSentences
 from nearer.text.shapes import SHAPES
 
 CELLS = st.one_of(st.text(max_size=8), st.none(), st.integers(-3, 3), st.booleans(), st.floats())

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from nearer.errors import InputError, SettingError
 from nearer.text import Fault, ReadOptions, read_ranking_lists
-from nearer.text.ranking_lists import EqualLists, ListedSentences
+from nearer.text.reading_filters import EqualLists, ListedSentences
 from nearer.text.token_store import open_store
 
 LISTS = [["a b", "c", "d"], ["e", "f"], ["g", "h", "i", "j"], ["alone"], ["k", "l", "m"]]

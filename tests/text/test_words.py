@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from nearer.errors import SettingError
-from nearer.text.masking import Masker
-from nearer.text.words import Augmenter
+from nearer.text.augmentation import Augmenter, Masker
 
 SENTENCE = "the quick brown fox jumps over the lazy dog again"
 

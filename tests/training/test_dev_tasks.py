@@ -13,7 +13,7 @@ import yaml
 
 from nearer.errors import InputError, SettingError
 from nearer.evaluation import evaluate
-from nearer.text.held_out import same_text
+from nearer.text.reading_filters import same_text
 from nearer.training import resume, train
 
 WORDS = "heat wing flow drag lift shock wave rain wind test tube model plate edge nose speed".split()  # noqa: SIM905

@@ -84,10 +84,10 @@ def test_two_equal_one(
     # a small learning rate: Adam magnifies rounding errors of the first gradients into steps of other weights
     settings = {"dropout": 0.0, "learning_rate": 1e-5, "max_steps": 20, "select_on": [], "test_on": [], **settings}
     if "mlm_weight" in settings:
-        monkeypatch.setattr("nearer.text.masking.Masker.__call__", _certain)
+        monkeypatch.setattr("nearer.text.augmentation.Masker.__call__", _certain)
         certain = tmp_path / "sitecustomize.py"
         certain.write_text(
-            "import nearer.text.masking as m, numpy as np\n"
+            "import nearer.text.augmentation as m, numpy as np\n"
             "def certain(self, ids, random):\n"
             "    chosen = ~np.isin(ids, self.special)\n"
             "    return np.where(chosen, self.mask_id, ids), chosen\n"

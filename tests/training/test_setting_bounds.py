@@ -19,7 +19,7 @@ from nearer.construct.debiased_sampler import DebiasedSettings
 from nearer.construct.engines.choosing import Choosing
 from nearer.errors import SettingError
 from nearer.methods import METHODS
-from nearer.search.choosing import Wanted
+from nearer.search.tuning import Wanted
 from nearer.serve.limits import Limits
 from nearer.serve.schemas import RerankBody, SearchBody
 from nearer.teachers import TeacherSettings

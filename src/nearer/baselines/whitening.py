@@ -21,7 +21,7 @@ from nearer.encoder import Encoder
 from nearer.encoder.parts import Dense
 from nearer.errors import InputError, SettingError
 from nearer.progress import progress_bar
-from nearer.text.chunks import chunks
+from nearer.text.batches import chunks
 
 Values = NDArray[np.float64]
 WINDOW = 8192  # sentences whose vectors are held at a time

@@ -11,7 +11,7 @@ from pathlib import Path
 from nearer.bench.report import Row, compared
 from nearer.bench.steps import OURS, PAPERS
 from nearer.bench.text import own_cache, write_sentences
-from nearer.text.cache import cache_folder
+from nearer.storage.cache import cache_folder
 from nearer.text.reading import Reading, ReadOptions
 from nearer.text.shapes import SHAPES
 from nearer.text.token_store import open_store

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from nearer.errors import InputError, SettingError
+from nearer.storage.cache import CACHE_VARIABLE
 from nearer.text import read_sentences
-from nearer.text.cache import CACHE_VARIABLE
 
 # Tokens of Wikipedia's sentences, [CLS] and [SEP] among them: half have up to 26.8, 37 % reach 32, cut there 25 a mean
 MEDIAN_TOKENS, SPREAD = 26.8, 0.436

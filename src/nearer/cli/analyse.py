@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nearer.cli import options
+from nearer.cli.bundles import LOADING, Loading, sample_corpus, with_bundles
 from nearer.cli.output import say, show_report, show_table
 from nearer.errors import InputError, SettingError
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 ANALYSIS_FILE, FIGURES = "analysis.json", "figures"
 
 
+@with_bundles
 def analyse(
     models: Annotated[
         list[str], typer.Argument(metavar="MODEL", help="Folders, the bundled 'wiki-mini', or hub names.")
@@ -53,15 +55,9 @@ def analyse(
         int,
         typer.Option(min=0, max=options.LARGEST_SEED, help="Seed: decides which random pairs and sentences are used."),
     ] = 0,
-    pooling: options.Pooling = None,
-    max_length: options.MaxLength = None,
-    text_normalisation: options.Normalisation = None,
-    pooler_as_head: options.PoolerAsHead = False,
+    loading: Loading = LOADING,
     precision: options.Precision = options.PrecisionName.float32,
     batch_size: options.BatchSize = None,
-    device: options.Device = None,
-    trust_remote_code: options.RemoteCode = False,
-    allow_pickle: options.AllowPickle = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an analysis in the folder.")] = False,
 ) -> None:
     """Show what lies behind scores: alignment, uniformity, spectrum, similarity by rating, biases, single rankings."""
@@ -74,7 +70,7 @@ def analyse(
     # what can be wrong without a model first: loading and encoding take time
     if out is not None:
         _check_folder(out, force)
-    loaded = load_tasks([name.strip() for name in tasks.split(",") if name.strip()], data)
+    loaded = load_tasks(options.split_names(tasks), data)
     pair_tasks = [task for task in loaded if isinstance(task, PairTask)]
     if len(pair_tasks) < len(loaded):
         other = next(task.name for task in loaded if not isinstance(task, PairTask))
@@ -82,19 +78,12 @@ def analyse(
     for task in pair_tasks:
         if task.report:
             show_report(task.report)
-    sentences = None if corpus is None else _drawn(corpus, size, seed)
+    sentences = None if corpus is None else sample_corpus(corpus, size, seed)
     analyses: list[Analysis] = []
     for name in models:
         model = load_scorer(
             name,
-            pooling=pooling,
-            max_length=max_length,
-            text_normalisation=text_normalisation,
-            pooler_as_head=pooler_as_head,
-            precision=precision.value,
-            device=device,
-            trust_remote_code=trust_remote_code,
-            allow_pickle=allow_pickle,
+            **loading.arguments(precision=precision.value),
         )
         found = run(
             model,
@@ -131,17 +120,6 @@ def _check_folder(out: Path, force: bool) -> None:
         (out / FIGURES).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{out}: cannot be written ({error.strerror}).") from None
-
-
-def _drawn(corpus: str, size: int, seed: int) -> list[str]:
-    from nearer.teachers.sample import sample_sentences
-    from nearer.text import read_sentences
-
-    reading = read_sentences(corpus)
-    sentences = sample_sentences(reading, size, seed)
-    show_report(reading.report)
-    reading.report.check_kept(told=True)
-    return sentences
 
 
 def _write(analyses: list[Analysis], compared: list[SideBySide], out: Path, arrows: bool) -> None:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from nearer.cli import options
+from nearer.cli.bundles import LOADING, TEXT_READING, Loading, TextReading, check_new_model, with_bundles
 from nearer.cli.output import say, show_report
-from nearer.errors import ModelError, SettingError
-from nearer.text.reading import MAX_CHARACTERS
+from nearer.errors import SettingError
 
 
+@with_bundles
 def whiten(
     model: options.Model,
     out: Annotated[Path, typer.Option(help="Folder of the new model.")],
@@ -26,40 +28,24 @@ def whiten(
     ] = None,
     data: Annotated[Path | None, typer.Option(help="Folder of the STS sets, for --tasks.")] = None,
     dimension: Annotated[int | None, typer.Option(min=1, help="Keep only so many directions. Default: all.")] = None,
-    pooling: options.Pooling = None,
-    max_length: options.MaxLength = None,
-    text_normalisation: options.Normalisation = None,
-    pooler_as_head: options.PoolerAsHead = False,
-    columns: options.Columns = None,
-    encoding: options.Encoding = "utf-8",
-    max_characters: options.MaxCharacters = MAX_CHARACTERS,
-    allow_dropped: options.AllowDropped = False,
-    device: options.Device = None,
-    trust_remote_code: options.RemoteCode = False,
-    allow_pickle: options.AllowPickle = False,
+    loading: Loading = LOADING,
+    text_reading: TextReading = TEXT_READING,
 ) -> None:
     """Whiten a model's vectors. The whitening is fitted on a text and saved as a layer of the model."""
     from nearer.baselines import whiten as fit
     from nearer.encoder import Encoder
 
-    if out.exists():
-        raise ModelError(f"{out}: is there already; choose another folder.")
+    check_new_model(out)
     if (corpus is None) == (tasks is None):
         raise SettingError("--corpus or --tasks: name the text to fit on, one of the two.")
     if tasks is not None:
         sentences = _task_sentences(tasks, data)
     else:
         assert corpus is not None
-        sentences = list(_corpus_sentences(corpus, columns, encoding, max_characters, allow_dropped))
+        sentences = list(_corpus_sentences(corpus, text_reading))
     encoder = Encoder.load(
         model,
-        pooling=pooling,
-        max_length=max_length,
-        text_normalisation=text_normalisation,
-        pooler_as_head=pooler_as_head,
-        device=device,
-        trust_remote_code=trust_remote_code,
-        allow_pickle=allow_pickle,
+        **loading.arguments(),
     )
     made = fit(encoder, sentences, dimension=dimension, text=corpus or f"tasks {tasks}", progress=True)
     made.save(out)
@@ -67,23 +53,20 @@ def whiten(
     say(f"{out}: whitened on {facts['sentences']:,} different sentences, {encoder.dimension} → {made.dimension}")
 
 
+@with_bundles
 def static_words(
     file: Annotated[str, typer.Argument(metavar="FILE", help="Word vectors as text: GloVe, word2vec, fastText; .gz …")],
     out: Annotated[Path, typer.Option(help="Folder of the new model.")],
     needed: Annotated[
         str | None, typer.Option(help="Keep only words that are in this text. Use it for files larger than memory.")
     ] = None,
-    columns: options.Columns = None,
-    encoding: options.Encoding = "utf-8",
-    max_characters: options.MaxCharacters = MAX_CHARACTERS,
-    allow_dropped: options.AllowDropped = False,
+    text_reading: TextReading = TEXT_READING,
 ) -> None:
     """Make a model of word vectors: a sentence is the mean of its words."""
     from nearer.baselines import StaticWords
 
-    if out.exists():
-        raise ModelError(f"{out}: is there already; choose another folder.")
-    text = None if needed is None else _corpus_sentences(needed, columns, encoding, max_characters, allow_dropped)
+    check_new_model(out)
+    text = None if needed is None else _corpus_sentences(needed, text_reading)
     made = StaticWords.read(file, needed=text, progress=True)
     made.save(out)
     repeated = made.provenance["repeated"]
@@ -91,14 +74,12 @@ def static_words(
     say(f"{out}: {len(made.words):,} words, {made.dimension} dimensions{told}")
 
 
-def _corpus_sentences(
-    corpus: str, columns: str | None, encoding: str, max_characters: int, allow_dropped: bool
-) -> Iterator[str]:
+def _corpus_sentences(corpus: str, text_reading: TextReading) -> Iterator[str]:
     """The sentences of each column in turn."""
     from nearer.text import read_sentences
 
-    for column in options.column_names(columns) or (None,):
-        reading = read_sentences(corpus, **options.read_options(column, encoding, max_characters, allow_dropped))
+    for column in options.column_names(text_reading.columns) or (None,):
+        reading = read_sentences(corpus, **replace(text_reading, columns=column).arguments())
         yield from reading
         show_report(reading.report)
         reading.report.check_kept(told=True)
@@ -107,5 +88,5 @@ def _corpus_sentences(
 def _task_sentences(tasks: str, data: Path | None) -> list[str]:
     from nearer.evaluation import load_tasks
 
-    loaded = load_tasks([name.strip() for name in tasks.split(",") if name.strip()], data)
+    loaded = load_tasks(options.split_names(tasks), data)
     return [sentence for task in loaded for sentence in task.sentences()]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nearer.cli import completion, options
+from nearer.cli.bundles import LOADING, Loading, check_json_file, with_bundles
 from nearer.cli.output import put, say, show_report, show_table
 from nearer.errors import InputError, SettingError
 from nearer.storage.whole import write_whole
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from nearer.evaluation.task import Scorer
 
 
+@with_bundles
 def compare(
     models: Annotated[
         list[str],
@@ -43,15 +45,9 @@ def compare(
     json_file: Annotated[
         Path | None, typer.Option("--json", help="Write all figures to this file as JSON; '-' prints them.")
     ] = None,
-    pooling: options.Pooling = None,
-    max_length: options.MaxLength = None,
-    text_normalisation: options.Normalisation = None,
-    pooler_as_head: options.PoolerAsHead = False,
+    loading: Loading = LOADING,
     precision: options.Precision = options.PrecisionName.float32,
     batch_size: options.BatchSize = None,
-    device: options.Device = None,
-    trust_remote_code: options.RemoteCode = False,
-    allow_pickle: options.AllowPickle = False,
 ) -> None:
     """Score models side by side. Shows how far each is from the first, with an interval, and published figures."""
     from nearer.analysis.compare import compare as run
@@ -62,9 +58,8 @@ def compare(
 
     if len(models) < 2:
         raise SettingError("models: one given, at least two are needed; `nearer evaluate` scores one.")
-    if json_file is not None and not json_file.parent.is_dir():
-        raise InputError(f"{json_file}: the folder {json_file.parent} does not exist.")
-    loaded = load_tasks([name.strip() for name in tasks.split(",") if name.strip()], data, strict=strict)
+    check_json_file(json_file)
+    loaded = load_tasks(options.split_names(tasks), data, strict=strict)
     for task in loaded:
         if report := getattr(task, "report", None):
             show_report(report)
@@ -77,14 +72,7 @@ def compare(
         for name in models:
             yield load_scorer(
                 name,
-                pooling=pooling,
-                max_length=max_length,
-                text_normalisation=text_normalisation,
-                pooler_as_head=pooler_as_head,
-                precision=precision.value,
-                device=device,
-                trust_remote_code=trust_remote_code,
-                allow_pickle=allow_pickle,
+                **loading.arguments(precision=precision.value),
             )
 
     found = run(

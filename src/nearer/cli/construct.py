@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nearer.cli import construct_inspect, construct_lists, options
+from nearer.cli import construct_lists, options
+from nearer.cli.bundles import LOADING, TEXT_READING, Loading, TextReading, with_bundles
 from nearer.cli.output import say, show_report, show_table
 from nearer.errors import SettingError
-from nearer.text.reading import MAX_CHARACTERS
 
 if TYPE_CHECKING:
     from nearer.construct.debiased import DebiasedBuilder
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Build training data from raw sentences.")
 app.command("lists")(construct_lists.lists)
-app.command("inspect")(construct_inspect.inspect)
+app.command("inspect")(construct_lists.inspect)
 
 
 class Level(StrEnum):
@@ -29,6 +29,7 @@ class Level(StrEnum):
 
 
 @app.command("debiased")
+@with_bundles
 def debiased(
     corpus: Annotated[str, typer.Option(help="Text: txt, csv, tsv, jsonl, parquet, hf:NAME.")],
     model: Annotated[str, typer.Option(help="A trained encoder, such as unsupervised SimCSE. Its cosines decide.")],
@@ -81,17 +82,8 @@ def debiased(
     nli: Annotated[
         str | None, typer.Option(metavar="TRIPLETS", help="A file of NLI triplets to compare the samples with.")
     ] = None,
-    pooling: options.Pooling = None,
-    max_length: options.MaxLength = None,
-    text_normalisation: options.Normalisation = None,
-    pooler_as_head: options.PoolerAsHead = False,
-    columns: options.Columns = None,
-    encoding: options.Encoding = "utf-8",
-    max_characters: options.MaxCharacters = MAX_CHARACTERS,
-    allow_dropped: options.AllowDropped = False,
-    device: options.Device = None,
-    trust_remote_code: options.RemoteCode = False,
-    allow_pickle: options.AllowPickle = False,
+    loading: Loading = LOADING,
+    text_reading: TextReading = TEXT_READING,
 ) -> None:
     """Sample positives and negatives for each sentence by inverse propensity (DebCSE).
 
@@ -122,20 +114,14 @@ def debiased(
         seed=seed,
     )
     # what can be wrong without a model first: loading and encoding take time
-    reading = read_sentences(corpus, **options.read_options(columns, encoding, max_characters, allow_dropped))
+    reading = read_sentences(corpus, **text_reading.arguments())
     reading.fingerprint()
     triplets = None if nli is None else read_triplets(nli)
     if triplets is not None:
         triplets.fingerprint()
     encoder = Encoder.load(
         model,
-        pooling=pooling,
-        max_length=max_length,
-        text_normalisation=text_normalisation,
-        pooler_as_head=pooler_as_head,
-        device=device,
-        trust_remote_code=trust_remote_code,
-        allow_pickle=allow_pickle,
+        **loading.arguments(),
     )
     store = VectorStore(encoder, precision=teacher_precision(encoder.device))
     made = generator_by_name(generator, words=lambda: WordFrequencies.of(reading), device=encoder.device)

@@ -1,4 +1,4 @@
-"""construct lists: ranking lists by a language model."""
+"""Commands on ranking lists: construct lists (a language model writes them), inspect (an encoder judges them)."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from nearer.cli import options
-from nearer.cli.output import say, show_report
-from nearer.errors import SettingError
-from nearer.text.reading import MAX_CHARACTERS
+from nearer.cli.bundles import TEXT_READING, TextReading, with_bundles
+from nearer.cli.output import say, show_report, show_table
+from nearer.errors import InputError, SettingError
 
 if TYPE_CHECKING:
     from nearer.construct.lists import ListsResult, Workforce
     from nearer.construct.requests import Engine
     from nearer.construct.starts import ClusteredStarts, GivenStarts
     from nearer.encoder import Encoder
+
 
 TOKENS_PER_SENTENCE = 100  # as the released code
 TOKENS_PER_LISTED_SENTENCE = 40  # of a whole list in one answer: a long sentence is made up for by short ones
@@ -45,6 +46,7 @@ class RulesName(StrEnum):
     released = "released"
 
 
+@with_bundles
 def lists(
     llm: Annotated[str, typer.Option(help="Causal language model: a folder, a GGUF file or a hub name.")],
     out: Annotated[Path, typer.Option(help="Folder of the data set. The same command continues an interrupted one.")],
@@ -128,10 +130,7 @@ def lists(
         str | None, typer.Option(help="Precision of the language model. Default: float32 on a CPU, bf16 on a GPU.")
     ] = None,
     format: Annotated[options.FormatName, typer.Option(help="File format of the data set.")] = options.FormatName.jsonl,
-    columns: options.Columns = None,
-    encoding: options.Encoding = "utf-8",
-    max_characters: options.MaxCharacters = MAX_CHARACTERS,
-    allow_dropped: options.AllowDropped = False,
+    text_reading: TextReading = TEXT_READING,
 ) -> None:
     """Let a language model write lists of sentences that move away from a first one, step by step.
 
@@ -156,7 +155,7 @@ def lists(
         rules=rules.value,
         first_line=first_line,
     )
-    reading_options = options.read_options(columns, encoding, max_characters, allow_dropped)
+    reading_options = text_reading.arguments()
     source = _source(corpus, starts, reading_options, model, pooling, clusters, per_cluster, seed, device)
     check_folder(out)
     if max_new_tokens is None:
@@ -266,3 +265,59 @@ def _tell(result: ListsResult, steps: int) -> None:
         say(f"  {result.starts - begun:,} of {result.starts:,} start sentences are left; without --limit it goes on")
     if result.built:
         say(f"  in this run: {result.built:,} lists, {result.pace}")
+
+
+def inspect(
+    sources: Annotated[
+        list[str], typer.Argument(metavar="LISTS", help="Folders of `construct lists`, or files of lists.")
+    ],
+    model: Annotated[
+        str, typer.Option(help="Encoder that judges: its cosine to the first sentence counts.")
+    ] = DEFAULT_MODEL,
+    pooling: options.Pooling = None,
+    max_length: options.MaxLength = None,
+    show: Annotated[int, typer.Option(min=0, help="Print so many lists with their similarities.")] = 3,
+    out: Annotated[
+        Path | None, typer.Option(help="Draw the average similarities of the first 16 sentences: .svg or .png.")
+    ] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Judge only the first so many lists of each folder.")] = None,
+    device: options.Device = None,
+) -> None:
+    """Judge ranking lists: how far each is in descending order of similarity to its first sentence.
+
+    Several sets of lists stand side by side.
+    """
+    from nearer.construct.inspect_lists import inspect_lists
+    from nearer.construct.inspect_tables import lists_table, measures_table, save_heat_maps
+    from nearer.construct.list_files import read_lists
+
+    if out is not None:
+        _check_figure(out)
+    files = [read_lists(source) for source in sources]
+    for file in files:
+        if file.report is not None:
+            show_report(file.report)
+        if file.unfinished:
+            say(f"{file.name}: is not finished; these are its {len(file.lists):,} lists so far")
+    encoder = load_encoder(model, pooling, device, max_length)
+    found = [inspect_lists(file.name, file.lists[:limit], encoder, progress=True) for file in files]
+    if show:
+        show_table(lists_table(found, show))
+    show_table(measures_table(found))
+    say(f"similarity: cosine by {model}, {encoder.settings.pooling} pooling")
+    for one in found:
+        if one.undefined:
+            say(f"{one.name}: {one.undefined:,} lists have no order (two sentences, or all alike); tau is of the rest")
+    if out is not None:
+        say(f"{save_heat_maps(found, out)}: average similarities of the first sentences")
+
+
+def _check_figure(out: Path) -> None:
+    from nearer.analysis.figures import FORMATS
+    from nearer.extras import require
+
+    require("matplotlib", "plots", "--out: drawing a figure")
+    if out.suffix.lower().lstrip(".") not in FORMATS:
+        raise SettingError(f"--out: {out} is neither .svg nor .png.")
+    if not out.parent.is_dir():
+        raise InputError(f"{out}: the folder {out.parent} does not exist.")

@@ -12,10 +12,11 @@ from rich.console import Group
 from rich.table import Table
 
 from nearer.cli import options
+from nearer.cli.bundles import TEXT_READING, TextReading, with_bundles
 from nearer.cli.output import one_line, put_data, say, show_report, show_table
 from nearer.errors import InputError, NearerError
 from nearer.text.faults import Fault
-from nearer.text.reading import MAX_CHARACTERS, Reading, ReadOptions
+from nearer.text.reading import Reading, ReadOptions
 from nearer.text.shapes import SHAPES
 
 app = typer.Typer(no_args_is_help=True, help="Read, check and fetch data.")
@@ -30,20 +31,18 @@ class Kind(StrEnum):
 
 
 @app.command("read")
+@with_bundles
 def read(
     file: Annotated[
         str, typer.Argument(metavar="FILE", help="txt, csv, tsv, jsonl, parquet (.gz .xz .zst), hf:NAME, -.")
     ],
     kind: Annotated[Kind, typer.Option("--as", help="What a record is.")] = Kind.sentences,
-    columns: options.Columns = None,
-    encoding: options.Encoding = "utf-8",
-    max_characters: options.MaxCharacters = MAX_CHARACTERS,
-    allow_dropped: options.AllowDropped = False,
+    text_reading: TextReading = TEXT_READING,
     strip_contained: options.StripContained = False,
     show: Annotated[int, typer.Option(min=0, help="Print the first so many records.")] = 3,
 ) -> None:
     """Read a file to the end and say what is in it: how many records are kept, which are dropped, and why."""
-    how = options.read_options(columns, encoding, max_characters, allow_dropped)
+    how = text_reading.arguments()
     reading: Reading[object] = Reading(file, SHAPES[kind.value], ReadOptions(**how, strip_contained=strip_contained))
     records = reading.located()
     for line, record in itertools.islice(records, show):
@@ -59,24 +58,20 @@ def read(
 
 
 @app.command("tokenize")
+@with_bundles
 def tokenize(
     model: options.Model,
     file: Annotated[str, typer.Argument(metavar="FILE", help="The corpus.")],
     kind: Annotated[Kind, typer.Option("--as", help="What a record is.")] = Kind.sentences,
     max_length: Annotated[int, typer.Option(min=3, help="Cut sentences after so many tokens.")] = 32,
-    columns: options.Columns = None,
-    encoding: options.Encoding = "utf-8",
-    max_characters: options.MaxCharacters = MAX_CHARACTERS,
-    allow_dropped: options.AllowDropped = False,
+    text_reading: TextReading = TEXT_READING,
 ) -> None:
     """Tokenise a corpus before training. Training finds the result again."""
     from nearer.encoder.sources import find_folder
     from nearer.encoder.tokenizer import load_tokenizer
     from nearer.text.token_store import open_store
 
-    reading: Reading[object] = Reading(
-        file, SHAPES[kind.value], ReadOptions(**options.read_options(columns, encoding, max_characters, allow_dropped))
-    )
+    reading: Reading[object] = Reading(file, SHAPES[kind.value], ReadOptions(**text_reading.arguments()))
     store = open_store(reading, load_tokenizer(find_folder(model)), max_length=max_length, progress=True)
     show_report(reading.report)
     mean = len(store.tokens) / store.sentences

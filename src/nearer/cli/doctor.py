@@ -28,7 +28,7 @@ def doctor(
     Ends with 1 if something that is needed is broken.
     """
     from nearer.doctor import examine, usable
-    from nearer.doctor.report import as_json, as_tables
+    from nearer.doctor.findings import as_json, as_tables
 
     if verify_place is None:
         findings = list(examine(data, online=online))

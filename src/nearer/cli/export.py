@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from nearer.cli import options
+from nearer.cli.bundles import with_bundles
 from nearer.cli.output import put, say
 
 app = typer.Typer(
@@ -21,7 +23,24 @@ Named = Annotated[
 Out = Annotated[Path, typer.Option(help="The new folder; it must not exist yet.")]
 
 
+@dataclass(frozen=True)
+class ExportLoading:
+    """How a model is loaded that is to be exported."""
+
+    pooling: options.Pooling = None
+    max_length: options.MaxLength = None
+    text_normalisation: options.Normalisation = None
+    pooler_as_head: options.PoolerAsHead = False
+    route: options.Route = None
+    trust_remote_code: options.RemoteCode = False
+    allow_pickle: options.AllowPickle = False
+
+
+EXPORT_LOADING = ExportLoading()
+
+
 @app.command("onnx")
+@with_bundles
 def onnx(
     model: Named,
     out: Out,
@@ -34,13 +53,7 @@ def onnx(
             help="Folder of the STS sets, to measure int8 on STS-B. Default: the bundled STS task 'everyday'."
         ),
     ] = None,
-    pooling: options.Pooling = None,
-    max_length: options.MaxLength = None,
-    text_normalisation: options.Normalisation = None,
-    pooler_as_head: options.PoolerAsHead = False,
-    route: options.Route = None,
-    trust_remote_code: options.RemoteCode = False,
-    allow_pickle: options.AllowPickle = False,
+    loading: ExportLoading = EXPORT_LOADING,
 ) -> None:
     """Write the whole encoder as one ONNX graph with its tokenizer, and compare it with the encoder."""
     from nearer.errors import SettingError
@@ -54,16 +67,7 @@ def onnx(
     check_free(out)
     if data is not None and not int8:
         raise SettingError("--data: is for measuring what --int8 costs; give both or neither.")
-    source = load_source(
-        model,
-        pooling=pooling,
-        max_length=max_length,
-        text_normalisation=text_normalisation,
-        pooler_as_head=pooler_as_head,
-        route=route,
-        trust_remote_code=trust_remote_code,
-        allow_pickle=allow_pickle,
-    )
+    source = load_source(model, **asdict(loading))
     if isinstance(source.model, RankEncoder):
         say(
             "a RankEncoder: its encoder is exported; the rank vectors are not in it, and similarity is the cosine alone"
@@ -79,6 +83,7 @@ def onnx(
 
 
 @app.command("folder")
+@with_bundles
 def folder(
     model: Named,
     out: Out,
@@ -91,13 +96,7 @@ def folder(
     scores: Annotated[
         Path | None, typer.Option(help="What `nearer evaluate --json` wrote. Default: the run's own scores.")
     ] = None,
-    pooling: options.Pooling = None,
-    max_length: options.MaxLength = None,
-    text_normalisation: options.Normalisation = None,
-    pooler_as_head: options.PoolerAsHead = False,
-    route: options.Route = None,
-    trust_remote_code: options.RemoteCode = False,
-    allow_pickle: options.AllowPickle = False,
+    loading: ExportLoading = EXPORT_LOADING,
 ) -> None:
     """Write a sentence-transformers folder with a filled-in model card."""
     from nearer.export import export_folder, load_source
@@ -107,16 +106,7 @@ def folder(
     check_free(out)
     languages = [code.strip() for code in (language or "").split(",") if code.strip()]
     Told(name or out.name, tuple(languages), license)  # what is wrong with them, before a model is loaded
-    source = load_source(
-        model,
-        pooling=pooling,
-        max_length=max_length,
-        text_normalisation=text_normalisation,
-        pooler_as_head=pooler_as_head,
-        route=route,
-        trust_remote_code=trust_remote_code,
-        allow_pickle=allow_pickle,
-    )
+    source = load_source(model, **asdict(loading))
     export_folder(source, out, name=name, languages=languages, licence=license, scores=scores)
     put(f"{out}: a sentence-transformers folder; its card: {out / 'README.md'}")
     if license is None:

@@ -25,12 +25,12 @@ from nearer.cli import (
     doctor,
     export,
     models,
-    ranking,
     report,
     search,
     serve,
     settings,
     sweep,
+    teachers,
     train,
 )
 from nearer.errors import ModelWarning, NearerError
@@ -110,8 +110,8 @@ app.command()(settings.settings)
 app.command()(train.demo)
 app.command()(doctor.doctor)
 app.command()(sweep.sweep)
-app.command()(ranking.embed)
-app.command()(ranking.rank_encoder)
+app.command()(teachers.embed)
+app.command()(teachers.rank_encoder)
 app.command()(baselines.whiten)
 app.command()(baselines.static_words)
 app.command()(serve.serve)

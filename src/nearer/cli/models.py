@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 
 from nearer.cli import completion, options
+from nearer.cli.bundles import LOADING, TEXT_READING, Loading, TextReading, check_json_file, with_bundles
 from nearer.cli.output import one_line, put, put_data, say, show_report, show_table
-from nearer.errors import InputError, SettingError
-from nearer.text.reading import MAX_CHARACTERS
+from nearer.errors import SettingError
 
 
 class Aggregation(StrEnum):
@@ -30,6 +30,7 @@ class Correlation(StrEnum):
     pearson = "pearson"
 
 
+@with_bundles
 def evaluate(
     model: options.Model,
     tasks: Annotated[
@@ -45,10 +46,7 @@ def evaluate(
     data: Annotated[
         Path | None, typer.Option(help="Folder of the published data sets (SentEval's layout or raw; WikiQA's files).")
     ] = None,
-    pooling: options.Pooling = None,
-    max_length: options.MaxLength = None,
-    text_normalisation: options.Normalisation = None,
-    pooler_as_head: options.PoolerAsHead = False,
+    loading: Loading = LOADING,
     aggregation: Annotated[
         Aggregation,
         typer.Option(
@@ -76,9 +74,6 @@ def evaluate(
     ] = None,
     precision: options.Precision = options.PrecisionName.float32,
     batch_size: options.BatchSize = None,
-    device: options.Device = None,
-    trust_remote_code: options.RemoteCode = False,
-    allow_pickle: options.AllowPickle = False,
 ) -> None:
     """Score a model: STS, transfer, ranking, reranking and retrieval tasks, published or of your own."""
     from nearer.baselines import load_scorer
@@ -87,22 +82,14 @@ def evaluate(
     from nearer.teachers import RankEncoder
 
     # the paths first: a wrong one should not cost the loading of a model
-    if json_file is not None and not json_file.parent.is_dir():
-        raise InputError(f"{json_file}: the folder {json_file.parent} does not exist.")
-    loaded = load_tasks([name.strip() for name in tasks.split(",") if name.strip()], data, strict=strict)
+    check_json_file(json_file)
+    loaded = load_tasks(options.split_names(tasks), data, strict=strict)
     for report in (getattr(task, "report", None) for task in loaded):
         if report:
             show_report(report)
     encoder = load_scorer(
         model,
-        pooling=pooling,
-        max_length=max_length,
-        text_normalisation=text_normalisation,
-        pooler_as_head=pooler_as_head,
-        precision=precision.value,
-        device=device,
-        trust_remote_code=trust_remote_code,
-        allow_pickle=allow_pickle,
+        **loading.arguments(precision=precision.value),
     )
     if inference_weight is not None:
         if not isinstance(encoder, RankEncoder):
@@ -126,32 +113,24 @@ def evaluate(
         say(f"scores and protocol: {json_file}")
 
 
+@with_bundles
 def encode(
     model: options.Model,
     file: Annotated[
         str, typer.Argument(metavar="FILE", help="Sentences: txt, csv, tsv, jsonl, parquet, hf:NAME; or -.")
     ],
     out: Annotated[Path, typer.Option(help="File to write the vectors to (.npy).")],
-    pooling: options.Pooling = None,
-    max_length: options.MaxLength = None,
-    text_normalisation: options.Normalisation = None,
-    pooler_as_head: options.PoolerAsHead = False,
+    loading: Loading = LOADING,
     normalize: Annotated[
         bool | None, typer.Option(help="Scale vectors to length 1. Default: as the model says.")
     ] = None,
-    columns: options.Columns = None,
-    encoding: options.Encoding = "utf-8",
-    max_characters: options.MaxCharacters = MAX_CHARACTERS,
-    allow_dropped: options.AllowDropped = False,
+    text_reading: TextReading = TEXT_READING,
     precision: options.Precision = options.PrecisionName.float32,
     dtype: options.Dtype = options.DtypeName.float32,
     batch_tokens: options.BatchTokens = None,
     batch_size: options.BatchSize = None,
-    device: options.Device = None,
     devices: options.Devices = None,
     processes: options.Processes = None,
-    trust_remote_code: options.RemoteCode = False,
-    allow_pickle: options.AllowPickle = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the output.")] = False,
 ) -> None:
     """Encode each sentence of a file. Writes a NumPy file with one row a sentence, and a description of it."""
@@ -160,17 +139,11 @@ def encode(
     from nearer.text import read_sentences
 
     check_output(out, overwrite=force)
-    workers = options.worker_devices(device, devices, processes)
-    reading = read_sentences(file, **options.read_options(columns, encoding, max_characters, allow_dropped))
+    workers = options.worker_devices(loading.device, devices, processes)
+    reading = read_sentences(file, **text_reading.arguments())
     encoder = Encoder.load(
         model,
-        pooling=pooling,
-        max_length=max_length,
-        text_normalisation=text_normalisation,
-        pooler_as_head=pooler_as_head,
-        device="cpu" if workers else device,  # the workers load it for themselves
-        trust_remote_code=trust_remote_code,
-        allow_pickle=allow_pickle,
+        **loading.arguments(device="cpu" if workers else loading.device),  # the workers load it for themselves
     )
     written = encode_file(
         encoder,
@@ -191,34 +164,24 @@ def encode(
         say(f"{written.lines}: the line of each row, since lines were dropped")
 
 
+@with_bundles
 def similarity(
     model: options.Model,
     first: Annotated[str, typer.Argument(metavar="A", help="A sentence.")],
     second: Annotated[str, typer.Argument(metavar="B", help="Another sentence.")],
-    pooling: options.Pooling = None,
-    max_length: options.MaxLength = None,
-    text_normalisation: options.Normalisation = None,
-    pooler_as_head: options.PoolerAsHead = False,
-    device: options.Device = None,
-    trust_remote_code: options.RemoteCode = False,
-    allow_pickle: options.AllowPickle = False,
+    loading: Loading = LOADING,
 ) -> None:
     """Print how similar two sentences are: the cosine of their vectors, or a RankEncoder's score."""
     from nearer.baselines import load_scorer
 
     encoder = load_scorer(
         model,
-        pooling=pooling,
-        max_length=max_length,
-        text_normalisation=text_normalisation,
-        pooler_as_head=pooler_as_head,
-        device=device,
-        trust_remote_code=trust_remote_code,
-        allow_pickle=allow_pickle,
+        **loading.arguments(),
     )
     put(f"{encoder.similarity(first, second):.4f}")
 
 
+@with_bundles
 def rank(
     model: options.Model,
     query: Annotated[str, typer.Argument(metavar="QUERY", help="The sentence to compare with.")],
@@ -226,35 +189,20 @@ def rank(
         str, typer.Argument(metavar="FILE", help="Candidates: txt, csv, tsv, jsonl, parquet, hf:NAME; or -.")
     ],
     top: Annotated[int | None, typer.Option(min=1, help="Show only so many. Default: all.")] = None,
-    pooling: options.Pooling = None,
-    max_length: options.MaxLength = None,
-    text_normalisation: options.Normalisation = None,
-    pooler_as_head: options.PoolerAsHead = False,
-    columns: options.Columns = None,
-    encoding: options.Encoding = "utf-8",
-    max_characters: options.MaxCharacters = MAX_CHARACTERS,
-    allow_dropped: options.AllowDropped = False,
-    device: options.Device = None,
-    trust_remote_code: options.RemoteCode = False,
-    allow_pickle: options.AllowPickle = False,
+    loading: Loading = LOADING,
+    text_reading: TextReading = TEXT_READING,
 ) -> None:
     """Rank the sentences of a file: the nearest to the query first. Prints similarity, line and sentence."""
     from nearer.baselines import load_scorer
     from nearer.text import read_sentences
 
-    reading = read_sentences(file, **options.read_options(columns, encoding, max_characters, allow_dropped))
+    reading = read_sentences(file, **text_reading.arguments())
     located = list(reading.located())
     show_report(reading.report)
     reading.report.check_kept(told=True)
     encoder = load_scorer(
         model,
-        pooling=pooling,
-        max_length=max_length,
-        text_normalisation=text_normalisation,
-        pooler_as_head=pooler_as_head,
-        device=device,
-        trust_remote_code=trust_remote_code,
-        allow_pickle=allow_pickle,
+        **loading.arguments(),
     )
     for ranked in encoder.rank(query, [sentence for _, sentence in located], top=top):
         put_data(f"{ranked.score:.4f}\t{located[ranked.place][0]}\t{one_line(ranked.sentence)}")

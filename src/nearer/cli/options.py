@@ -11,7 +11,7 @@ import typer
 from nearer.errors import SettingError
 from nearer.units import LARGEST_SEED
 
-# One below C's largest int, see `nearer.search.choosing`
+# One below C's largest int, see `nearer.search.tuning`
 LARGEST_FAISS_SEED = 2**31 - 2
 
 
@@ -124,6 +124,11 @@ def column_names(columns: str | None) -> tuple[str, ...] | None:
     return None if columns is None else tuple(column.strip() for column in columns.split(","))
 
 
+def split_names(names: str) -> list[str]:
+    """Of an option with several names between commas."""
+    return [name.strip() for name in names.split(",") if name.strip()]
+
+
 def seed_numbers(text: str) -> list[int]:
     try:
         seeds = [int(part) for part in text.split(",")]
@@ -155,7 +160,7 @@ def worker_devices(device: str | None, devices: str | None, processes: int | Non
     if devices is not None:
         if device is not None or processes is not None:
             raise SettingError("--devices: names a process each; give neither --device nor --processes with it.")
-        return [name.strip() for name in devices.split(",") if name.strip()]
+        return split_names(devices)
     if processes is None:
         return None
     import torch

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from nearer.cli import options
+from nearer.cli.bundles import sample_corpus
 from nearer.cli.output import say
 
 
@@ -61,11 +62,11 @@ def report(
     page = write_report(
         targets,
         out,
-        tasks=None if tasks is None else [name.strip() for name in tasks.split(",") if name.strip()],
+        tasks=None if tasks is None else options.split_names(tasks),
         data=data,
         published=published,
         figures=figures,
-        corpus=None if corpus is None else _drawn(corpus, size),
+        corpus=None if corpus is None else sample_corpus(corpus, size, 0),
         examples=examples,
         options={name: value for name, value in given.items() if value},
         precision=precision.value,
@@ -76,15 +77,3 @@ def report(
     )
     drawings = f"; drawings: {figures}" if figures else ""
     say(f"{page}: {page.stat().st_size / 1024:,.0f} KiB, all in one file{drawings}")
-
-
-def _drawn(corpus: str, size: int) -> list[str]:
-    from nearer.cli.output import show_report
-    from nearer.teachers.sample import sample_sentences
-    from nearer.text import read_sentences
-
-    reading = read_sentences(corpus)
-    sentences = sample_sentences(reading, size, 0)
-    show_report(reading.report)
-    reading.report.check_kept(told=True)
-    return sentences

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from nearer.cli import options
+from nearer.cli.bundles import Loading, with_bundles
 from nearer.cli.output import one_line, put, say, show_report, show_table
 from nearer.errors import SettingError
 
@@ -34,25 +35,69 @@ class KindName(StrEnum):
 
 Index = Annotated[Path, typer.Argument(metavar="INDEX", help="A folder that `nearer search build` has made.")]
 Text = Annotated[str, typer.Argument(metavar="FILE", help="Sentences: txt, csv, tsv, jsonl, parquet, hf:NAME; or -.")]
-DropDuplicates = Annotated[bool, typer.Option("--drop-duplicates", help="Keep only one of equal sentences in FILE.")]
-TextColumns = Annotated[
-    str | None,
-    typer.Option(help="Columns of the text, joined in this order. Default: text, with the title before it if any."),
-]
-IdColumn = Annotated[
-    str | None, typer.Option("--id-column", metavar="KEY", help="Column of the documents' ids. Default: _id or id.")
-]
-MovedModel = Annotated[
-    str | None,
-    typer.Option(
-        "--model",
-        metavar="MODEL",
-        help="Where the model of the index is now. Default: where it was when the index was built.",
-    ),
-]
+
+
+@dataclass(frozen=True)
+class IndexLoading(Loading):
+    """How the model of a new index is loaded."""
+
+    max_length: Annotated[
+        int | None,
+        typer.Option(min=3, help="Cut texts at so many tokens. Default: by the text, as far as the model can read."),
+    ] = None
+
+
+@dataclass(frozen=True)
+class DocumentReading:
+    """How documents are read."""
+
+    columns: Annotated[
+        str | None,
+        typer.Option(help="Columns of the text, joined in this order. Default: text, with the title before it if any."),
+    ] = None
+    id_column: Annotated[
+        str | None, typer.Option("--id-column", metavar="KEY", help="Column of the documents' ids. Default: _id or id.")
+    ] = None
+    encoding: options.Encoding = "utf-8"
+    max_characters: options.MaxCharacters = MAX_CHARACTERS
+    allow_dropped: options.AllowDropped = False
+    drop_duplicates: Annotated[
+        bool, typer.Option("--drop-duplicates", help="Keep only one of equal sentences in FILE.")
+    ] = False
+
+    def read(self, file: str) -> Reading[Document]:
+        from nearer.search import read_documents
+
+        return read_documents(
+            file,
+            id_column=self.id_column,
+            duplicates="drop" if self.drop_duplicates else "keep",
+            **options.read_options(self.columns, self.encoding, self.max_characters, self.allow_dropped),
+        )
+
+
+@dataclass(frozen=True)
+class Opening:
+    """How an index is opened, with the model that made it."""
+
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model",
+            metavar="MODEL",
+            help="Where the model of the index is now. Default: where it was when the index was built.",
+        ),
+    ] = None
+    device: options.Device = None
+    trust_remote_code: options.RemoteCode = False
+    allow_pickle: options.AllowPickle = False
+
+
+INDEX_LOADING, DOCUMENT_READING, OPENING = IndexLoading(), DocumentReading(), Opening()
 
 
 @app.command("build")
+@with_bundles
 def build(
     model: options.Model,
     file: Text,
@@ -72,15 +117,8 @@ def build(
     seed: Annotated[
         int, typer.Option(min=0, max=options.LARGEST_FAISS_SEED, help="Seed of the clustering and of the samples.")
     ] = 0,
-    pooling: options.Pooling = None,
-    max_length: Annotated[
-        int | None,
-        typer.Option(min=3, help="Cut texts at so many tokens. Default: by the text, as far as the model can read."),
-    ] = None,
-    text_normalisation: options.Normalisation = None,
-    pooler_as_head: options.PoolerAsHead = False,
-    columns: TextColumns = None,
-    id_column: IdColumn = None,
+    loading: IndexLoading = INDEX_LOADING,
+    documents: DocumentReading = DOCUMENT_READING,
     passages: Annotated[
         int | None, typer.Option(min=8, metavar="TOKENS", help="Cut texts into passages of so many tokens.")
     ] = None,
@@ -88,14 +126,7 @@ def build(
         int | None,
         typer.Option(min=0, metavar="TOKENS", help="Tokens that a passage repeats of the last. Default: an eighth."),
     ] = None,
-    encoding: options.Encoding = "utf-8",
-    max_characters: options.MaxCharacters = MAX_CHARACTERS,
-    allow_dropped: options.AllowDropped = False,
-    drop_duplicates: DropDuplicates = False,
     precision: options.Precision = options.PrecisionName.float32,
-    device: options.Device = None,
-    trust_remote_code: options.RemoteCode = False,
-    allow_pickle: options.AllowPickle = False,
     force: Annotated[bool, typer.Option("--force", help="Replace the index in this folder, finished or not.")] = False,
 ) -> None:
     """Encode the sentences or documents of a file and save them as an index.
@@ -104,7 +135,7 @@ def build(
     """
     from nearer.search import SearchIndex
 
-    reading = _documents(file, columns, id_column, drop_duplicates, encoding, max_characters, allow_dropped)
+    reading = documents.read(file)
     index = SearchIndex.build(
         model,
         reading,
@@ -117,37 +148,24 @@ def build(
         passages=passages,
         overlap=overlap,
         seed=seed,
-        device=device,
         progress=True,
         overwrite=force,
-        pooling=pooling,
-        max_length=max_length,
-        text_normalisation=text_normalisation,
-        pooler_as_head=pooler_as_head,
-        trust_remote_code=trust_remote_code,
-        allow_pickle=allow_pickle,
+        **loading.arguments(),
     )
     show_report(reading.report)
-    if max_length is None:
+    if loading.max_length is None:
         length = index.manifest.model.options["max_length"]
         say(f"{length} tokens of each text are read (--max-length)")
     _say_what_it_is(out, index)
 
 
 @app.command("add")
+@with_bundles
 def add(
     index: Index,
     file: Text,
-    columns: TextColumns = None,
-    id_column: IdColumn = None,
-    encoding: options.Encoding = "utf-8",
-    max_characters: options.MaxCharacters = MAX_CHARACTERS,
-    allow_dropped: options.AllowDropped = False,
-    drop_duplicates: DropDuplicates = False,
-    model: MovedModel = None,
-    device: options.Device = None,
-    trust_remote_code: options.RemoteCode = False,
-    allow_pickle: options.AllowPickle = False,
+    documents: DocumentReading = DOCUMENT_READING,
+    opening: Opening = OPENING,
     force: Annotated[
         bool, typer.Option("--force", help="Discard an unfinished addition of another file, and start this one.")
     ] = False,
@@ -161,10 +179,8 @@ def add(
     """
     from nearer.search import SearchIndex
 
-    opened = SearchIndex.open(
-        index, model=model, device=device, trust_remote_code=trust_remote_code, allow_pickle=allow_pickle
-    )
-    reading = _documents(file, columns, id_column, drop_duplicates, encoding, max_characters, allow_dropped)
+    opened = SearchIndex.open(index, **asdict(opening))
+    reading = documents.read(file)
     opened.add(reading, progress=True, force=force, again=again)
     show_report(reading.report)
     _say_what_it_is(index, opened)
@@ -189,6 +205,7 @@ def remove(
 
 
 @app.command("query")
+@with_bundles
 def query(
     index: Index,
     texts: Annotated[list[str] | None, typer.Argument(metavar="TEXT…", help="What to look for.")] = None,
@@ -221,21 +238,16 @@ def query(
         bool, typer.Option("--whole", help="Print whole texts instead of the part that fits the query best.")
     ] = False,
     columns: options.Columns = None,
-    model: MovedModel = None,
-    device: options.Device = None,
-    trust_remote_code: options.RemoteCode = False,
-    allow_pickle: options.AllowPickle = False,
+    opening: Opening = OPENING,
 ) -> None:
     """Print what is nearest to a text: score, id or line, and text. --rerank orders it as a RankEncoder does."""
     from nearer.search import SearchIndex
     from nearer.text import read_sentences
-    from nearer.text.chunks import chunks
+    from nearer.text.batches import chunks
 
     if bool(texts) == (file is not None):
         raise SettingError("give either texts or --file of them.")
-    opened = SearchIndex.open(
-        index, model=model, device=device, trust_remote_code=trust_remote_code, allow_pickle=allow_pickle
-    )
+    opened = SearchIndex.open(index, **asdict(opening))
     if k > len(opened):
         say(f"-k {k}: the index has {len(opened):,} {_noun(opened.manifest)}; all of them are shown")
     reading = None if file is None else read_sentences(file, columns=options.column_names(columns))
@@ -283,20 +295,6 @@ def info(
         put(f"{name:<10} {value}")
 
 
-def _documents(
-    file: str, columns: str | None, id_column: str | None, drop_duplicates: bool, *how: Any
-) -> Reading[Document]:
-    """how: encoding, max_characters, allow_dropped, as `options.read_options` takes them."""
-    from nearer.search import read_documents
-
-    return read_documents(
-        file,
-        id_column=id_column,
-        duplicates="drop" if drop_duplicates else "keep",
-        **options.read_options(columns, *how),
-    )
-
-
 def _noun(manifest: Manifest) -> str:
     return "documents" if manifest.id_bytes or manifest.passages else "sentences"
 
@@ -317,7 +315,7 @@ def _say_what_it_is(folder: Path, index: SearchIndex) -> None:
 def _show_hits(text: str, hits: Iterable[Hit], manifest: Manifest, *, whole: bool) -> None:
     from rich.table import Table
 
-    from nearer.search.snippets import snippet
+    from nearer.search.snapshot import cut_snippet
 
     several_sources = len(manifest.sources) > 1
 
@@ -336,5 +334,5 @@ def _show_hits(text: str, hits: Iterable[Hit], manifest: Manifest, *, whole: boo
         where.append(str(hit.line))
         where += [f"{hit.passage}/{hit.passages}"] if manifest.passages else []
         where += [hit.source] if several_sources else []
-        table.add_row(f"{hit.score:.4f}", *where, one_line(hit.text) if whole else snippet(hit.text, text))
+        table.add_row(f"{hit.score:.4f}", *where, one_line(hit.text) if whole else cut_snippet(hit.text, text))
     show_table(table)

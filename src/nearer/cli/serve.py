@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from nearer.cli import options
+from nearer.cli.bundles import LOADING, Loading, with_bundles
 from nearer.cli.output import say
 from nearer.errors import SettingError
 from nearer.extras import require
 
 if TYPE_CHECKING:
     from nearer.search import SearchIndex
-    from nearer.serve.served import ServedModel
+    from nearer.serve.model import ServedModel
 
 
+@with_bundles
 def serve(
     model: options.Model,
     index: Annotated[
@@ -120,19 +122,13 @@ def serve(
         typer.Option("--normalize/--no-normalize", help="Scale vectors to length 1. Default: as the model says."),
     ] = None,
     access_log: Annotated[bool, typer.Option("--access-log", help="Print a line for each request.")] = False,
-    pooling: options.Pooling = None,
-    max_length: options.MaxLength = None,
-    text_normalisation: options.Normalisation = None,
-    pooler_as_head: options.PoolerAsHead = False,
+    loading: Loading = LOADING,
     precision: options.Precision = options.PrecisionName.float32,
-    device: options.Device = None,
-    trust_remote_code: options.RemoteCode = False,
-    allow_pickle: options.AllowPickle = False,
 ) -> None:
     """Serve one model over HTTP, or two side by side: a page to look at them, /v1/embeddings, /v1/rerank,
     /similarity, /v1/search, /map, /geometry, /v1/models, /health, /metrics; for other clients /v2/rerank, /v2/embed
     (Cohere), /rerank, /embed (TEI)."""
-    for package in ("fastapi", "uvicorn"):
+    for package in ("fastapi", "uvicorn", "prometheus_client"):
         require(package, "serve", "the service")
     from nearer.serve.guard import LOOPBACK_HOSTS
     from nearer.serve.limits import BODY_COST, KIB, MIB, Limits
@@ -173,14 +169,7 @@ def serve(
             index,
             name,
             normalize=normalize,
-            device=device,
-            precision=precision.value,
-            pooling=pooling,
-            max_length=max_length,
-            text_normalisation=text_normalisation,
-            pooler_as_head=pooler_as_head,
-            trust_remote_code=trust_remote_code,
-            allow_pickle=allow_pickle,
+            **loading.arguments(precision=precision.value),
         )
         second = None
         if beside is not None:
@@ -192,11 +181,11 @@ def serve(
                 beside_name,
                 of="--beside-index",
                 normalize=normalize,
-                device=device,
                 precision=precision.value,
                 pooling=beside_pooling,
-                trust_remote_code=trust_remote_code,
-                allow_pickle=allow_pickle,
+                device=loading.device,
+                trust_remote_code=loading.trust_remote_code,
+                allow_pickle=loading.allow_pickle,
             )
         app = create_app(
             first.model,
@@ -227,7 +216,7 @@ def _load(
 ) -> _Loaded:
     """called: what requests call it. of: the option that named the index."""
     from nearer.baselines import load_scorer
-    from nearer.serve.served import ServedModel
+    from nearer.serve.model import ServedModel
 
     loaded = load_scorer(name, **options)
     opened = None

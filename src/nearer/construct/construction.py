@@ -29,7 +29,7 @@ from nearer.storage.checksums import CHECKSUMS, checksums_text, file_sum
 from nearer.storage.locks import written_by_us_alone
 from nearer.storage.sealed import read_sealed, sealed_line, unsealed_line, write_sealed_json
 from nearer.storage.whole import make_folder, sync_folder, whole_file, write_whole
-from nearer.text.chunks import chunks
+from nearer.text.batches import chunks
 from nearer.typed_files import FileFacts
 
 Format = Literal["jsonl", "parquet"]

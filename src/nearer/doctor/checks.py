@@ -6,38 +6,39 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from nearer.doctor import data_folder, hub, installation, machine, model_folders, self_test, stores
-from nearer.doctor.finding import Check, Finding, State, carry_out
+from nearer.doctor import installation, models_and_data, stores
+from nearer.doctor.findings import Check, Finding, State, carry_out
 from nearer.extras import reinstall_command
-from nearer.text.cache import CACHE_VARIABLE
+from nearer.storage.cache import CACHE_VARIABLE
 
 REINSTALL = f"install nearer again: {reinstall_command()}"
 TORCH_AGAIN = "install torch again (https://pytorch.org/get-started has the line for this machine)"
+LOOK_AT_MODELS = f"look at the folders in ${models_and_data.MODELS_VARIABLE}"
 OTHER_CACHE = f"name a folder that can be written: export {CACHE_VARIABLE}=FOLDER"
 
 
 def all_checks(data: Path | None, online: bool) -> list[Check]:
     checks = [
-        Check("Python", installation.python, REINSTALL),
-        Check("packages", installation.packages, REINSTALL),
-        Check("torch", machine.torch_build, TORCH_AGAIN),
-        Check("CPU", machine.processor, "nothing to be done"),
-        Check("memory", machine.memory, "nothing to be done"),
-        Check("threads", machine.threads, TORCH_AGAIN, needs_torch=True),
-        Check("GPU", machine.gpus, TORCH_AGAIN, needs_torch=True),
-        Check("bundled model", self_test.bundled_model, REINSTALL, needs_torch=True),
-        Check("cache", stores.cache, OTHER_CACHE),
-        Check("token stores", stores.token_stores, OTHER_CACHE),
-        Check("vector stores", stores.vector_stores, OTHER_CACHE),
-        Check("disk", stores.disk, OTHER_CACHE),
-        Check("models", model_folders.model_folders, f"look at the folders in ${model_folders.MODELS_VARIABLE}"),
+        Check("Python", installation.check_python, REINSTALL),
+        Check("packages", installation.check_packages, REINSTALL),
+        Check("torch", installation.check_torch, TORCH_AGAIN),
+        Check("CPU", installation.check_processor, "nothing to be done"),
+        Check("memory", installation.check_memory, "nothing to be done"),
+        Check("threads", installation.check_threads, TORCH_AGAIN, needs_torch=True),
+        Check("GPU", installation.check_gpus, TORCH_AGAIN, needs_torch=True),
+        Check("bundled model", models_and_data.check_bundled_model, REINSTALL, needs_torch=True),
+        Check("cache", stores.check_cache, OTHER_CACHE),
+        Check("token stores", stores.check_token_stores, OTHER_CACHE),
+        Check("vector stores", stores.check_vector_stores, OTHER_CACHE),
+        Check("disk", stores.check_disk, OTHER_CACHE),
+        Check("models", models_and_data.check_model_folders, LOOK_AT_MODELS),
     ]
     if data is not None:
         mend = f"look at {data}: `nearer data check {data}` says more"
-        checks.append(Check("data", partial(data_folder.data_folder, data), mend, needs_torch=True))
+        checks.append(Check("data", partial(models_and_data.check_data_folder, data), mend, needs_torch=True))
     if online:
-        checks.append(Check("hub", hub.reachable, hub.MEND))
-    return [*checks, Check("extras", installation.extras, REINSTALL)]
+        checks.append(Check("hub", models_and_data.check_hub, models_and_data.HUB_MEND))
+    return [*checks, Check("extras", installation.check_extras, REINSTALL)]
 
 
 def examine(data: Path | None = None, *, online: bool = False) -> Iterator[Finding]:

@@ -7,16 +7,16 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from nearer.doctor.finding import Finding, State
+from nearer.doctor.findings import Finding, State
+from nearer.storage.cache import CACHE_VARIABLE, cache_folder
 from nearer.storage.sealed import read_sealed_json
-from nearer.text.cache import CACHE_VARIABLE, cache_folder
 from nearer.units import as_bytes
 
 LITTLE_SPACE = 2 * 2**30
 KEY_BYTES = 16  # of a vector store's keys
 
 
-def cache() -> Iterator[Finding]:
+def check_cache() -> Iterator[Finding]:
     """Where it is, whether a file can be written there, and how much it holds."""
     root = cache_folder("tokens").parent
     try:
@@ -29,7 +29,7 @@ def cache() -> Iterator[Finding]:
     yield Finding("cache", State.good, f"{root}: {as_bytes(_size(root))}")
 
 
-def token_stores() -> Iterator[Finding]:
+def check_token_stores() -> Iterator[Finding]:
     """Stores that are whole, damaged ones, and what builds that were killed have left."""
     from filelock import FileLock, Timeout
 
@@ -63,7 +63,7 @@ def token_stores() -> Iterator[Finding]:
         yield Finding("token stores", State.good, found)
 
 
-def vector_stores() -> Iterator[Finding]:
+def check_vector_stores() -> Iterator[Finding]:
     """Vectors of teachers. One without a finished corpus was interrupted, and goes on when it is asked for again."""
     root = cache_folder("vectors")
     whole = []
@@ -88,7 +88,7 @@ def vector_stores() -> Iterator[Finding]:
         yield Finding("vector stores", State.good, ", ".join(whole) if whole else "none yet")
 
 
-def disk() -> Iterator[Finding]:
+def check_disk() -> Iterator[Finding]:
     """Space where the cache is, and where runs go unless they are told otherwise."""
     places = {"the cache": cache_folder("tokens"), "this folder": Path.cwd()}
     free = {name: shutil.disk_usage(path).free for name, path in places.items()}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from nearer.doctor.finding import Finding, State
+from nearer.doctor.findings import Finding, State
 from nearer.errors import InputError, first_line
 from nearer.storage.checksums import CHECKSUMS, all_damage
 from nearer.storage.sealed import sealed_content, sealed_lines
@@ -92,9 +92,9 @@ def _construction(folder: Path) -> Iterator[str]:
 
 
 def _index(folder: Path) -> Iterator[str]:
-    from nearer.search.verify import damage
+    from nearer.search.verify import find_damage
 
-    yield from damage(folder)
+    yield from find_damage(folder)
 
 
 def _vector_store(folder: Path) -> Iterator[str]:

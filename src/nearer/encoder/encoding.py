@@ -24,8 +24,7 @@ from nearer.encoder.pooling import attended
 from nearer.encoder.precision import check_precision
 from nearer.errors import InputError, SettingError
 from nearer.progress import Advance, progress_bar
-from nearer.text.normalise import normalisation
-from nearer.text.tokenise import tokenise
+from nearer.text.tokenise import normalisation, tokenise
 
 # Padded tokens that pass the model together.
 TOKENS_ON_CPU, TOKENS_ON_GPU = 2048, 32_768

@@ -21,7 +21,7 @@ from nearer.progress import Advance, progress_bar
 from nearer.storage.checksums import FileSum, differs, file_sum
 from nearer.storage.locks import written_by_us_alone
 from nearer.storage.sealed import read_sealed_json, write_sealed_json
-from nearer.text.chunks import chunks
+from nearer.text.batches import chunks
 from nearer.text.faults import ReadReport
 from nearer.text.reading import Reading
 from nearer.versions import library_versions

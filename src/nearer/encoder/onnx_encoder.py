@@ -36,7 +36,7 @@ from nearer.errors import ModelError, SettingError, first_line
 from nearer.extras import require
 from nearer.progress import progress_bar
 from nearer.storage.checksums import check_folder
-from nearer.text.normalise import normalisation
+from nearer.text.tokenise import normalisation
 from nearer.typed_files import FileFacts, read_json
 
 GRAPH_FILE, FACTS_FILE = "model.onnx", "nearer_onnx.json"

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from nearer.encoder.pooling import check_pooling
 from nearer.errors import ModelError, SettingError
-from nearer.text.normalise import normalisation
+from nearer.text.tokenise import normalisation
 
 # The activations known by name; a model that names any other is refused instead of importing what it names.
 ACTIVATIONS: dict[str, type[nn.Module]] = {

@@ -21,8 +21,8 @@ from filelock import FileLock
 from torch import Tensor
 
 from nearer.errors import ModelError, first_line
+from nearer.storage.cache import cache_folder
 from nearer.storage.whole import whole_folder
-from nearer.text.cache import cache_folder
 from nearer.typed_files import FileFacts, read_json
 
 PICKLE_MEND = (

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from nearer.errors import ModelError, TrainingError
 from nearer.evaluation.retrieval_task import RetrievalTask
 from nearer.storage.whole import whole_folder
-from nearer.text.held_out import same_text
+from nearer.text.reading_filters import same_text
 from nearer.text.records import DebiasedSample, texts_of
 from nearer.text.sentences import split_sentences
 

@@ -33,10 +33,10 @@ from nearer.evaluation.retrieval_files import LAYOUTS, Files, find_judgements, f
 from nearer.evaluation.retrieval_task import RetrievalTask
 from nearer.evaluation.strict_reading import MAX_CHARACTERS, Oddities, filled_text, plain_text, strictly
 from nearer.text.faults import Fault, ReadReport
-from nearer.text.lines import iter_text_lines
 from nearer.text.reading import Reading, ReadOptions
-from nearer.text.rows import Row
+from nearer.text.records import Row
 from nearer.text.shapes import Clean, Field, Shape, Unusable, match_columns
+from nearer.text.sources import iter_text_lines
 
 
 class Named(NamedTuple):

@@ -26,8 +26,8 @@ from nearer.objectives.fused_ranking import Variant
 from nearer.objectives.similarity import similarities
 from nearer.teachers import TeacherList, Teachers, TeacherSettings
 from nearer.teachers.teacher import TeacherLength, longest_for_teachers, reading_remark
-from nearer.text.ranking_lists import ListedSentences
 from nearer.text.reading import Reading
+from nearer.text.reading_filters import ListedSentences
 from nearer.text.shapes import RANKING_LISTS
 
 

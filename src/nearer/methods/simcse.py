@@ -22,9 +22,8 @@ from nearer.methods.contract import Batch, Ids, Inputs, Losses, Method, Modules,
 from nearer.methods.facts import MethodFacts, Paper
 from nearer.objectives import info_nce, masked_language
 from nearer.objectives.masked_language import NOTHING
-from nearer.text.masking import Masker
+from nearer.text.augmentation import Augmenter, Masker
 from nearer.text.reading import Reading
-from nearer.text.words import Augmenter
 
 
 class SimCSESettings(BaseModel):

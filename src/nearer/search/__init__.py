@@ -3,6 +3,6 @@
 from nearer.search.documents import Document, read_documents
 from nearer.search.index import SearchIndex
 from nearer.search.manifest import Manifest
-from nearer.search.opened import Hit
+from nearer.search.snapshot import Hit
 
 __all__ = ["Document", "Hit", "Manifest", "SearchIndex", "read_documents"]

@@ -24,21 +24,36 @@ from nearer.encoder.network import at_inference
 from nearer.encoder.precision import check_precision
 from nearer.errors import InputError
 from nearer.progress import progress_bar
-from nearer.search.choosing import Wanted, choose_effort, choose_groups, choose_kind, trained_on_too_few
-from nearer.search.documents import Passages, cut_into_passages, documents_of
-from nearer.search.exact import Vectors, faiss
-from nearer.search.manifest import FORMAT, Kind, Manifest, ModelFacts, SourceFacts, StructureFacts
-from nearer.search.pending import LOCK, PENDING, Pending, begun, check_not_repeated, forget, told_how_to_go_on
-from nearer.search.places import MANIFEST, check_output, partial_folder
-from nearer.search.removal import forget_older, open_removed, replaced_rows, write_removed
-from nearer.search.rows import Extent, NewRows, RowWriter, add_missing_files
-from nearer.search.stored import StoredRows, add_missing_pieces
-from nearer.search.structure import Structure
-from nearer.search.texts import ANEW
+from nearer.search.build_state import (
+    LOCK,
+    PENDING,
+    Pending,
+    check_not_repeated,
+    explain_interruption,
+    forget_pending,
+    resume_or_begin,
+)
+from nearer.search.documents import Passages, cut_into_passages, iter_documents
+from nearer.search.manifest import (
+    FORMAT,
+    MANIFEST,
+    Kind,
+    Manifest,
+    ModelFacts,
+    SourceFacts,
+    StructureFacts,
+    check_output,
+    partial_folder,
+)
+from nearer.search.nearest_neighbours import Structure, Vectors, load_faiss
+from nearer.search.removal import find_replaced_rows, forget_older, open_removed, write_removed
+from nearer.search.row_store import Extent, NewRows, RowWriter, StoredRows, add_missing_files, add_missing_pieces
+from nearer.search.text_store import ANEW
+from nearer.search.tuning import Wanted, choose_effort, choose_groups, choose_kind, trained_on_too_few
 from nearer.storage.locks import written_by_us_alone
 from nearer.storage.sealed import write_sealed_json
 from nearer.storage.whole import make_folder, put_in_place
-from nearer.text.chunks import chunks
+from nearer.text.batches import chunks
 from nearer.text.reading import Reading
 from nearer.versions import library_versions
 
@@ -62,14 +77,14 @@ def build_index(
     folder = partial_folder(out)
     try:
         make_folder(folder)
-        with ExitStack() as held, told_how_to_go_on(folder):
+        with ExitStack() as held, explain_interruption(folder):
             held.enter_context(written_by_us_alone(folder / LOCK, out))
             try:
                 if (out / MANIFEST).exists():  # who adds to what is replaced would write into what replaces it
                     held.enter_context(written_by_us_alone(out / LOCK, out))
                 check_output(out, overwrite=overwrite)  # another may have built it while the model was loaded
                 new = Pending.new(reading.source, fingerprint, facts, Extent(), 1, passages)
-                pending = begun(folder, new, encoder.dimension, fresh=overwrite)
+                pending = resume_or_begin(folder, new, encoder.dimension, fresh=overwrite)
                 if not pending.rows:
                     (folder / MANIFEST).unlink(missing_ok=True)  # of an index that was replaced, by who was killed then
                 added = _append_sentences(folder, encoder, facts, reading, pending, progress, ANEW)
@@ -102,11 +117,11 @@ def add_to_index(
     base, back = manifest.extent, manifest.way_back
     wanted = Wanted(manifest.asked_kind, manifest.asked_recall, manifest.seed)
     try:
-        with told_how_to_go_on(folder):
+        with explain_interruption(folder):
             new = Pending.new(
                 reading.source, fingerprint, manifest.model, base, manifest.generation + 1, manifest.passages
             )
-            pending = begun(folder, new, encoder.dimension, fresh=fresh)
+            pending = resume_or_begin(folder, new, encoder.dimension, fresh=fresh)
             if manifest.format < FORMAT and pending.rows == base.rows:
                 if manifest.format == 1:
                     add_missing_files(folder, base.rows)
@@ -116,7 +131,7 @@ def add_to_index(
                 try:
                     check_not_repeated(folder, manifest, reading.source, added.fingerprint)
                 except InputError:
-                    forget(folder)
+                    forget_pending(folder)
                     raise
             _complete(folder, encoder.dimension, manifest.model, reading, pending, added, wanted, manifest, progress)
             (folder / PENDING).unlink(missing_ok=True)
@@ -149,7 +164,7 @@ def _append_sentences(
     read = hashlib.blake2b(digest_size=16)
 
     def windows() -> Iterator[list[str]]:
-        records = documents_of(reading)
+        records = iter_documents(reading)
         done = pending.documents - pending.base_documents
         if sum(1 for _ in islice(records, done)) < done:
             raise _changed(folder, reading)
@@ -185,7 +200,7 @@ def _append_sentences(
     try:
         reading.report.check_kept()
     except InputError:
-        forget(folder)  # the same text would end here again
+        forget_pending(folder)  # the same text would end here again
         raise
     if pending.source_fingerprint is None:
         return _Added(writer.extent, f"documents {read.hexdigest()}")
@@ -216,7 +231,7 @@ def _complete(
         kind = "ivf"  # a graph can have parts that no way leads to (as of many equal sentences), lists cannot
         structure = _structure(folder, kind, stored.vectors, wanted, before, pending.generation, progress)
     removed = np.empty(0, dtype=np.int64) if before is None else open_removed(folder, before)
-    rows, replaced = replaced_rows(stored, pending.base_rows, removed)
+    rows, replaced = find_replaced_rows(stored, pending.base_rows, removed)
     removal = write_removed(folder, pending.generation, np.concatenate([removed, rows]))
     source = SourceFacts(
         source=reading.source,
@@ -239,7 +254,7 @@ def _complete(
         model=facts,
         sources=(*(before.sources if before else ()), source),
         structure=structure,
-        libraries={**library_versions(), "faiss": str(faiss().__version__)},
+        libraries={**library_versions(), "faiss": str(load_faiss().__version__)},
         id_bytes=extent.id_bytes,
         documents=extent.documents,
         passages=pending.passages,
@@ -291,5 +306,5 @@ def _structure(
 
 
 def _changed(folder: Path, reading: Reading[Any]) -> InputError:
-    forget(folder)  # of a text that nobody has any more
+    forget_pending(folder)  # of a text that nobody has any more
     return InputError(f"{reading.source}: changed while it was read; run it again.")

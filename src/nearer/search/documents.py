@@ -1,9 +1,11 @@
-"""What an index is built of: documents, each a text with an id where its record has one, whole or in passages."""
+"""What an index is built of: documents, each a text with an id where its record has one, whole or in passages; and how
+many tokens of each text are read: as many as nearly all texts have, if the model can."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nearer.errors import InputError, SettingError
@@ -11,10 +13,12 @@ from nearer.text.faults import Fault
 from nearer.text.in_memory import Source
 from nearer.text.reading import Reading, ReadOptions
 from nearer.text.shapes import SENTENCES, Clean, Field, Shape, Unusable
-from nearer.text.tokenise import tokenise
+from nearer.text.tokenise import SAMPLE, length_for, normalisation, tokenise
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
+
+    from nearer.encoder import Encoder
 
 IDS = ("_id", "id", "doc_id", "docid")
 # A page is longer than a sentence may be; what a model cannot read of it is cut and counted, or passages are made.
@@ -77,7 +81,7 @@ def read_documents(
     return Reading(source, shape, ReadOptions(max_characters=max_characters, **options), argument=argument)
 
 
-def documents_of(reading: Reading[Any]) -> Iterator[tuple[int, Document]]:
+def iter_documents(reading: Reading[Any]) -> Iterator[tuple[int, Document]]:
     """With their lines; sentences are documents without an id."""
     for line, record in reading.located():
         yield line, record if isinstance(record, Document) else Document(record)
@@ -149,3 +153,30 @@ def cut_into_passages(tokenizer: PreTrainedTokenizerBase, text: str, passages: P
             repeated += counts[after]
         start = after
     return pieces or [text]
+
+
+def longest_of(encoder: Encoder) -> int:
+    """The most tokens that the model can take, whatever it is set to."""
+    from nearer.encoder.backbone import longest_input  # loads torch, which who only opens an index does not need
+
+    return max(longest_input(encoder.backbone, encoder.tokenizer), encoder.settings.max_length)
+
+
+def count_special_tokens(encoder: Encoder) -> int:
+    return len(tokenise(encoder.tokenizer, [""], 16)[0])
+
+
+def choose_length(encoder: Encoder, reading: Reading[Any], passages: Passages | None, prompt: str | None) -> int:
+    """The 95th percentile of the lengths of the first texts, at least the model's own length and at most what it takes.
+
+    Less than its own would save nothing, since short texts are not padded to it, and would cut queries.
+    """
+    own, longest = encoder.settings.max_length, longest_of(encoder)
+    if passages is not None:
+        return min(longest, max(own, passages.size + count_special_tokens(encoder)))
+    if reading.source == "-" or own >= longest:  # standard input can be read once only
+        return own
+    normalise = normalisation(encoder.settings.text_normalisation)
+    before = encoder.settings.prompt(prompt)
+    texts = [before + normalise(document.text) for _, document in islice(iter_documents(reading), SAMPLE)]
+    return max(own, length_for(texts, encoder.tokenizer, longest=longest))

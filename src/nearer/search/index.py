@@ -10,11 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearer.errors import InputError, SettingError
-from nearer.search.exact import Vectors, faiss
 from nearer.search.manifest import AskedKind, Manifest, read_manifest
-from nearer.search.model import IndexModel, describe_model, encoder_of
-from nearer.search.opened import Hit, Opened, open_files
-from nearer.search.reranking import Reranking
+from nearer.search.model import IndexModel, Reranking, describe_model, encoder_of
+from nearer.search.nearest_neighbours import Vectors, load_faiss
+from nearer.search.snapshot import Hit, Snapshot, open_snapshot
 
 if TYPE_CHECKING:
     from nearer.search.documents import Passages
@@ -39,10 +38,10 @@ class SearchIndex:
         ['A man is eating.']
     """
 
-    def __init__(self, folder: Path, model: IndexModel, opened: Opened) -> None:
+    def __init__(self, folder: Path, model: IndexModel, snapshot: Snapshot) -> None:
         self.folder = folder
         self.model = model
-        self._opened = opened
+        self._snapshot = snapshot
         self._reranking = Reranking(model)
 
     @classmethod
@@ -65,10 +64,10 @@ class SearchIndex:
             allow_pickle: Read weights that are there as pickles only.
         """
         path = Path(folder)
-        opened = open_files(path)
-        facts = opened.manifest.model
+        snapshot = open_snapshot(path)
+        facts = snapshot.manifest.model
         asked = IndexModel(facts, model, device=device, trust_remote_code=trust_remote_code, allow_pickle=allow_pickle)
-        return cls(path, asked, opened)
+        return cls(path, asked, snapshot)
 
     @classmethod
     def build(
@@ -117,18 +116,18 @@ class SearchIndex:
             options: Of loading the model, where a name is given (pooling …).
         """
         from nearer.encoder import Encoder
+        from nearer.search.build_state import source_fingerprint
         from nearer.search.building import build_index
-        from nearer.search.choosing import Wanted
-        from nearer.search.pending import source_fingerprint
-        from nearer.search.places import check_output
-        from nearer.search.text_length import chosen_length, special_tokens
+        from nearer.search.documents import choose_length, count_special_tokens
+        from nearer.search.manifest import check_output
+        from nearer.search.tuning import Wanted
         from nearer.teachers import load_model
 
         wanted = Wanted(kind, recall, seed)
         wanted.check()
         pieces = _passages(passages, overlap)
         path = Path(out)
-        faiss()  # whatever is missing or wrong should not cost the loading of a model
+        load_faiss()  # whatever is missing or wrong should not cost the loading of a model
         check_output(path, overwrite=overwrite)
         reading = _reading(source, columns, id_column)
         fingerprint = source_fingerprint(reading)
@@ -136,13 +135,13 @@ class SearchIndex:
         if isinstance(loaded, (str, Path)):
             loaded = load_model(loaded, device=device, max_length=max_length, **options)
             if max_length is None and isinstance(loaded, Encoder):  # a RankEncoder's corpus is of one length
-                length = chosen_length(loaded, reading, pieces, prompt)
+                length = choose_length(loaded, reading, pieces, prompt)
                 loaded = loaded if length == loaded.settings.max_length else loaded.with_max_length(length)
         elif max_length is not None:
             raise SettingError("max_length: is for models that are given by name; this one is loaded, and has its own.")
         encoder = encoder_of(loaded)
         if pieces is not None:
-            pieces.check(encoder.settings.max_length - special_tokens(encoder))
+            pieces.check(encoder.settings.max_length - count_special_tokens(encoder))
         facts = describe_model(loaded, options, precision=precision, prompt=prompt, query_prompt=query_prompt)
         build_index(
             encoder, facts, reading, fingerprint, path, wanted, passages=pieces, progress=progress, overwrite=overwrite
@@ -173,8 +172,8 @@ class SearchIndex:
             force: Begin anew where something else was begun.
             again: Add a text all the same that is in the index already.
         """
+        from nearer.search.build_state import LOCK, check_not_repeated, source_fingerprint
         from nearer.search.building import add_to_index
-        from nearer.search.pending import LOCK, check_not_repeated, source_fingerprint
         from nearer.storage.locks import written_by_us_alone
 
         reading = _reading(source, columns, id_column)
@@ -188,7 +187,7 @@ class SearchIndex:
             add_to_index(
                 self.model.encoder, self.folder, now, reading, fingerprint, progress=progress, fresh=force, again=again
             )
-            self._opened = open_files(self.folder)
+            self._snapshot = open_snapshot(self.folder)
 
     def remove(self, ids: Sequence[str]) -> int:
         """Remove documents by their ids and return how many; one that is not there is an error, which removes nothing.
@@ -196,14 +195,14 @@ class SearchIndex:
         Their rows stay in the files, and are found no more; building anew frees their place.
         """
         from nearer.encoder.comparing import listed
-        from nearer.search.pending import LOCK
+        from nearer.search.build_state import LOCK
         from nearer.search.removal import remove_ids
         from nearer.storage.locks import written_by_us_alone
 
         wanted = listed(ids, "ids")
         with written_by_us_alone(self.folder / LOCK, self.folder):
             removed = remove_ids(self.folder, read_manifest(self.folder), [str(id) for id in wanted])
-            self._opened = open_files(self.folder)
+            self._snapshot = open_snapshot(self.folder)
         return removed
 
     @overload
@@ -265,52 +264,52 @@ class SearchIndex:
             return self.search(
                 several, k, exact=exact, rerank=rerank, inference_weight=inference_weight, all_passages=all_passages
             )[0]
-        opened = self._opened
+        snapshot = self._snapshot
         vectors = self._vectors(queries)
         found = []
         for start in range(0, len(vectors), QUERIES_AT_ONCE):
             part = vectors[start : start + QUERIES_AT_ONCE]
-            nearest = opened.nearest(part, max(k, rerank), exact, all_passages=all_passages)
+            nearest = snapshot.nearest(part, max(k, rerank), exact, all_passages=all_passages)
             for query, (rows, cosines) in zip(part, nearest, strict=True):
                 scores = cosines
                 if rerank:
-                    scores = self._reranking.scores(opened, query, rows, inference_weight)
+                    scores = self._reranking.scores(snapshot, query, rows, inference_weight)
                     order = np.argsort(-scores, kind="stable")
                     rows, cosines, scores = rows[order], cosines[order], scores[order]
                 triples = zip(rows[:k].tolist(), scores[:k].tolist(), cosines[:k].tolist(), strict=True)
-                found.append([opened.hit(*triple) for triple in triples])
+                found.append([snapshot.hit(*triple) for triple in triples])
         return found
 
     @property
     def manifest(self) -> Manifest:
-        return self._opened.manifest
+        return self._snapshot.manifest
 
     @property
     def texts(self) -> Sequence[str]:
         """Each is checked when it is first looked up: one that is damaged is an error."""
-        return self._opened.stored.texts
+        return self._snapshot.stored.texts
 
     @property
     def vectors(self) -> Vectors:
         """Unit vectors (sentences, dimension), mapped; all are checked when they are first asked for."""
-        return self._opened.stored.vectors
+        return self._snapshot.stored.vectors
 
     def vectors_of(self, rows: NDArray[np.int64]) -> Vectors:
         """Of these rows alone: no others are read."""
-        return self._opened.stored.vectors_of(rows)
+        return self._snapshot.stored.vectors_of(rows)
 
     def origin(self, row: int) -> tuple[int, str]:
         """The line that a sentence comes from, and its file or data set."""
-        return self._opened.origin(row)
+        return self._snapshot.origin(row)
 
     @property
     def rows(self) -> NDArray[np.int64]:
         """Rows of `texts` and `vectors` that were not removed or replaced."""
-        return self._opened.rows
+        return self._snapshot.rows
 
     def __len__(self) -> int:
         """The number of its documents."""
-        return self._opened.document_count
+        return self._snapshot.document_count
 
     def _vectors(self, queries: Sequence[str] | NDArray[Any]) -> Vectors:
         from nearer.encoder.comparing import listed, unit_rows

@@ -23,11 +23,11 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from nearer.errors import DamagedError, InputError, first_line
-from nearer.search.places import MANIFEST, partial_folder
-from nearer.search.rows import Extent
-from nearer.search.texts import ANEW
+from nearer.search.row_store import Extent
+from nearer.search.text_store import ANEW
 from nearer.storage.sealed import damaged, read_sealed_json
 
+MANIFEST = "manifest.json"
 FORMAT = 3
 # of format 1, each row is a document without an id; formats 1 and 2 have no checksums
 READABLE = (1, 2, FORMAT)
@@ -214,3 +214,26 @@ def _no_index(folder: Path) -> InputError:
 
 def _damaged(path: Path, reason: str) -> DamagedError:
     return damaged(path, reason, ANEW)
+
+
+def check_output(out: Path, *, overwrite: bool) -> None:
+    """That an index can go there: worth knowing before a model is loaded."""
+    if not out.exists():
+        return
+    if not out.is_dir():
+        raise InputError(f"{out}: is a file; an index is a folder, name another.")
+    if not any(out.iterdir()):
+        return
+    if not (out / MANIFEST).exists():
+        raise InputError(f"{out}: holds other files; name a new folder.")
+    if not overwrite:
+        raise InputError(
+            f"{out}: is there already; add to it (nearer search add), name another folder, or ask for overwriting.",
+            argument="overwrite",
+        )
+
+
+def partial_folder(folder: Path) -> Path:
+    """Where a build stands until it is whole."""
+    place = folder.resolve()  # "." has no name beside which anything could stand
+    return place.with_name(place.name + ".partial")

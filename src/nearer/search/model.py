@@ -1,4 +1,7 @@
-"""The model of an index: what is noted of it, and that no other is ever asked in its place."""
+"""The model of an index: what is noted of it, that no other is ever asked in its place, and reranking by it.
+
+Reranking is a second look at what was found: how alike query and sentence rank a corpus (RankEncoder, Eq. 7).
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nearer.errors import InputError, ModelError
+import numpy as np
+from numpy.typing import NDArray
+
+from nearer.errors import InputError, ModelError, SettingError
 from nearer.search.manifest import ModelFacts
+from nearer.search.nearest_neighbours import Rows, Vectors
 
 if TYPE_CHECKING:
     from nearer.encoder import Encoder
-    from nearer.search.exact import Vectors
+    from nearer.search.snapshot import Snapshot
     from nearer.teachers import RankEncoder
 
     AnyModel = Encoder | RankEncoder
@@ -21,6 +28,8 @@ if TYPE_CHECKING:
 # What a model is loaded with and its settings do not say. Whether its own code may run, and whether its
 # pickles may be read, is asked each time.
 KEPT_OPTIONS = ("pooler_as_head", "revision", "route")
+# Sentences of the index that are ranked where the model has no corpus of its own: nearly as good as the paper's 100 000
+CORPUS = 10_000
 
 
 def encoder_of(model: AnyModel) -> Encoder:
@@ -132,6 +141,44 @@ class IndexModel:
                 "cannot be compared: name the model it was built with, or build it anew."
             )
         return given
+
+
+class Reranking:
+    """Holds the corpus for the state of the index that was asked last."""
+
+    def __init__(self, model: IndexModel) -> None:
+        self._model = model
+        self._lock = threading.Lock()
+        self._made: tuple[Snapshot, RankEncoder, float] | None = None
+
+    def scores(
+        self, snapshot: Snapshot, query: Vectors, rows: Rows, inference_weight: float | None
+    ) -> NDArray[np.float64]:
+        """The RankEncoder's similarity of a unit query to these rows."""
+        # equal vectors share one score: equal columns of a matrix product can differ in the last bit
+        unique, inverse = np.unique(snapshot.stored.vectors_of(rows), axis=0, return_inverse=True)
+        with self._lock:  # one query at a time: its rank vectors take all cores anyway
+            if self._made is None or self._made[0] is not snapshot:
+                made = self._rank_encoder(snapshot)
+                self._made = snapshot, made, made.inference_weight
+            _, ranks, own_weight = self._made
+            ranks.inference_weight = own_weight if inference_weight is None else inference_weight
+            scores = ranks.score_matrix(query[None], unique)[0]
+        found: NDArray[np.float64] = scores[inverse.reshape(-1)].astype(np.float64)
+        return found
+
+    def _rank_encoder(self, snapshot: Snapshot) -> RankEncoder:
+        from nearer.teachers import RankEncoder
+
+        model, fingerprint = self._model.loaded, self._model.facts.fingerprint
+        if isinstance(model, RankEncoder):
+            return RankEncoder(model.encoder, model.corpus, model.inference_weight, model.approximate, fingerprint)
+        draw = np.random.default_rng(snapshot.manifest.seed)
+        drawn = np.sort(draw.choice(snapshot.rows, min(CORPUS, len(snapshot.rows)), replace=False))
+        places = list({snapshot.stored.texts[row]: row for row in drawn.tolist()}.values())
+        if len(places) < 2:
+            raise SettingError("rerank: a ranking needs at least 2 different sentences, and the index has 1.")
+        return RankEncoder(model, snapshot.stored.vectors_of(np.array(places)), 1.0, False, fingerprint)
 
 
 def _lasting_name(encoder: Encoder) -> str:

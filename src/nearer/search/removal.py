@@ -13,10 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearer.errors import DamagedError, InputError
-from nearer.search.manifest import Manifest, RemovedFacts
-from nearer.search.places import MANIFEST
-from nearer.search.stored import StoredRows
-from nearer.search.texts import mapped
+from nearer.search.manifest import MANIFEST, Manifest, RemovedFacts
+from nearer.search.row_store import StoredRows
+from nearer.search.text_store import map_array
 from nearer.storage.checksums import FileSum, differs, file_sum
 from nearer.storage.sealed import write_sealed_json
 from nearer.storage.whole import whole_file
@@ -31,7 +30,7 @@ def open_removed(folder: Path, manifest: Manifest) -> Rows:
     if manifest.removed is None:
         return np.empty(0, dtype=np.int64)
     facts, path = manifest.removed, folder / manifest.removed.file
-    rows: Rows = mapped(path, np.dtype(np.int64), (facts.rows,), manifest.way_back)
+    rows: Rows = map_array(path, np.dtype(np.int64), (facts.rows,), manifest.way_back)
     if facts.sum is not None and (fault := differs(path, FileSum(rows.nbytes, facts.sum))):
         raise DamagedError(f"{path}: {fault}; {manifest.way_back}.")
     if len(rows) and not (rows[0] >= 0 and rows[-1] < manifest.count and (np.diff(rows) > 0).all()):
@@ -54,7 +53,7 @@ def forget_older(folder: Path, kept: RemovedFacts | None) -> None:
             left_over.unlink()
 
 
-def replaced_rows(stored: StoredRows, first_new: int, removed: Rows) -> tuple[Rows, int]:
+def find_replaced_rows(stored: StoredRows, first_new: int, removed: Rows) -> tuple[Rows, int]:
     """Rows whose id a later document has, which begins at row `first_new` or behind; and of how many documents."""
     count, ids, documents = stored.extent.rows, stored.ids, stored.documents
     if not stored.extent.id_bytes or ids is None or documents is None:

@@ -8,16 +8,15 @@ from typing import Any
 import numpy as np
 
 from nearer.errors import InputError
+from nearer.search.build_state import PENDING, read_pending
 from nearer.search.manifest import Manifest, read_manifest
-from nearer.search.pending import PENDING, read_pending
+from nearer.search.nearest_neighbours import Structure
 from nearer.search.removal import open_removed
-from nearer.search.rows import file_sizes
-from nearer.search.stored import StoredRows, open_pieces
-from nearer.search.structure import Structure
-from nearer.search.texts import mapped
+from nearer.search.row_store import StoredRows, file_sizes, open_pieces
+from nearer.search.text_store import map_array
 
 
-def damage(folder: Path) -> list[str]:
+def find_damage(folder: Path) -> list[str]:
     """A line for each thing that is wrong; none if the index is as it was written.
 
     An index of format 1 or 2 has no checksums: of its files the sizes are known, and that their content fits together.
@@ -38,7 +37,7 @@ def damage(folder: Path) -> list[str]:
     if manifest.format > 2:
         pieces = attempt(open_pieces, folder, manifest.count, back)
         for name, size in file_sizes(manifest.extent, manifest.dimension).items():
-            content = attempt(mapped, folder / name, np.dtype(np.uint8), (size,), back)
+            content = attempt(map_array, folder / name, np.dtype(np.uint8), (size,), back)
             if pieces is not None and content is not None:
                 lines += pieces.damage({name: content})
     if not lines:

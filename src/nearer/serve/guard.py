@@ -13,24 +13,17 @@ import json
 import time
 from collections.abc import Collection, Iterable, MutableMapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from nearer.serve.limits import BODY_COST, KIB, Refusal, ending, overloaded
-from nearer.serve.shares import Holding, address_of
+from nearer.serve.fairness import HOLDING, Holding, address_of
+from nearer.serve.limits import BODY_COST, CLIENT_GONE, KIB, Refusal, ending, overloaded
 
 if TYPE_CHECKING:
-    from fastapi import Request
-
-    from nearer.serve.app import Service
+    from nearer.serve.service import Outcome, Service
 
 Message = MutableMapping[str, Any]
-Outcome = Literal["answered", "refused", "cut off"]
-# A client that went away reads no status; the log and the counts do (nginx' number for it).
-CLIENT_GONE = 499
 OPEN_PATHS = frozenset({"/health"})
 LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
-# Where a request's own state is kept in its scope
-HOLDING = "nearer.holding"
 # Bodies larger than this are read as JSON one after the other
 LARGE_BODY = 64 * KIB
 # Bytes of an answer that are handed to the connection at once; the next follow when it has room
@@ -59,12 +52,6 @@ class Paths:
             frozenset(path for path, known in methods.items() if "GET" in known),
             OPEN_PATHS | frozenset(page),
         )
-
-
-def holding_of(request: Request) -> Holding:
-    """What a request holds of its client's share."""
-    holding: Holding = request.scope[HOLDING]
-    return holding
 
 
 class Guard:
@@ -130,11 +117,11 @@ class Guard:
         finally:
             service.open_requests -= 1
             if place:
-                service.places.give_back(holding.client)
+                service.request_slots.give_back(holding.client)
             holding.close()
             if service.ending and answer.status != CLIENT_GONE:
                 service.at_the_end[answer.outcome] += 1
-            self._metrics.request(
+            self._metrics.count_request(
                 path if path in self._paths.all else "other", answer.status, time.perf_counter() - started
             )
 
@@ -172,7 +159,7 @@ class Guard:
         return found[0] if found and scheme.lower() == b"bearer" else None
 
     def _take_place(self, client: str) -> None:
-        places = self._service.places
+        places = self._service.request_slots
         if not places.take(client):
             self._count_refused()
             own = places.held_by(client)

@@ -13,17 +13,14 @@ from fastapi import FastAPI, Query, Request
 from fastapi.responses import Response
 
 from nearer.search import Hit, SearchIndex
-from nearer.serve import index_schemas, schemas
-from nearer.serve.answers import ASKING, LOOKING, as_json, listed
-from nearer.serve.app import Service
-from nearer.serve.guard import holding_of
-from nearer.serve.index_geometry import POSITIVES
+from nearer.serve import schemas
+from nearer.serve.background import Steps
+from nearer.serve.fairness import Holding, holding_of
+from nearer.serve.index_overview import POSITIVES, SHOWN_CHARACTERS, SentenceMap
 from nearer.serve.limits import Limits, check_items, check_scores, check_texts, invalid
-from nearer.serve.offered import Offered
-from nearer.serve.sentence_map import SHOWN_CHARACTERS, SentenceMap
-from nearer.serve.served import Vectors
-from nearer.serve.shares import Holding
-from nearer.serve.work import Steps
+from nearer.serve.model import Vectors
+from nearer.serve.responses import ASKING, LOOKING, as_list, json_response
+from nearer.serve.service import HostedModel, Service
 
 # Sentences that are looked up in one step, after which other requests get their turn
 HITS_AT_ONCE = 512
@@ -34,9 +31,9 @@ def add_index_endpoints(app: FastAPI, service: Service) -> None:
     @app.post("/v1/search", response_model=schemas.Found, responses=ASKING)
     async def search(body: schemas.SearchBody, request: Request) -> Response:
         """The sentences of the index nearest to a text."""
-        one = service.find(body.model)
-        index = one.need_index()
-        queries = listed(body.query)
+        hosted = service.find(body.model)
+        index = hosted.need_index()
+        queries = as_list(body.query)
         check_texts(queries, "query", service.limits)
         check_items(body.k, "k", service.limits)
         check_items(body.rerank, "rerank", service.limits)
@@ -44,45 +41,45 @@ def add_index_endpoints(app: FastAPI, service: Service) -> None:
         check_rerank(body.k, body.rerank)
 
         async def found() -> list[str]:
-            vectors = await _query_vectors(service, one, request, queries)
-            return await service.worked(request, _hits(index, vectors, body, service.limits, holding_of(request)))
+            vectors = await _query_vectors(service, hosted, request, queries)
+            return await service.submit_steps(request, _hits(index, vectors, body, service.limits, holding_of(request)))
 
         results = await service.wait(request, found())
         shown = results[0] if isinstance(body.query, str) else f"[{', '.join(results)}]"
-        return Response(f'{{"results": {shown}, "model": {json.dumps(one.name)}}}', media_type="application/json")
+        return Response(f'{{"results": {shown}, "model": {json.dumps(hosted.name)}}}', media_type="application/json")
 
-    @app.get("/map", response_model=index_schemas.Map, responses=LOOKING)
+    @app.get("/map", response_model=schemas.Map, responses=LOOKING)
     async def sentence_map(request: Request, model: ServedQuery = None) -> Response:
         """Sentences of the index on a plane, near where they are near in meaning. Made when first asked for."""
         _check_query(request)
-        one = service.find(model)
-        one.need_index()
-        return as_json(_shown(one.name, await service.ask_once(request, one.map)))
+        hosted = service.find(model)
+        hosted.need_index()
+        return json_response(_shown(hosted.name, await service.compute_once(request, hosted.map)))
 
-    @app.post("/map/place", response_model=index_schemas.Placed, responses=ASKING)
-    async def place(body: index_schemas.PlaceBody, request: Request) -> Response:
+    @app.post("/map/place", response_model=schemas.Placed, responses=ASKING)
+    async def place(body: schemas.PlaceBody, request: Request) -> Response:
         """Where a text and the sentences nearest to it lie on the map."""
-        one = service.find(body.model)
-        index = one.need_index()
+        hosted = service.find(body.model)
+        index = hosted.need_index()
         check_texts([body.query], "query", service.limits)
         check_items(body.k, "k", service.limits)
 
         async def placed() -> dict[str, Any]:
-            vectors = await _query_vectors(service, one, request, [body.query])
-            made = await asyncio.wrap_future(one.map.ask())
-            return await service.worked(request, _placed(index, made, vectors, body.k))
+            vectors = await _query_vectors(service, hosted, request, [body.query])
+            made = await asyncio.wrap_future(hosted.map.ask())
+            return await service.submit_steps(request, _placed(index, made, vectors, body.k))
 
-        return as_json(await service.wait(request, placed()))
+        return json_response(await service.wait(request, placed()))
 
-    @app.get("/geometry", response_model=index_schemas.IndexGeometry, responses=LOOKING)
+    @app.get("/geometry", response_model=schemas.IndexGeometry, responses=LOOKING)
     async def geometry(request: Request, model: ServedQuery = None) -> Response:
         """Alignment and uniformity of the index' vectors. Measured when first asked for."""
         _check_query(request)
-        one = service.find(model)
-        one.need_index()
-        one.need_cosines()
-        measured = await service.ask_once(request, one.geometry)
-        return as_json({"model": one.name, **asdict(measured), "positives": POSITIVES})
+        hosted = service.find(model)
+        hosted.need_index()
+        hosted.need_cosines()
+        measured = await service.compute_once(request, hosted.geometry)
+        return json_response({"model": hosted.name, **asdict(measured), "positives": POSITIVES})
 
 
 def _check_query(request: Request) -> None:
@@ -92,8 +89,8 @@ def _check_query(request: Request) -> None:
             raise invalid(name[:100], "is not known here; the one parameter is model.")
 
 
-async def _query_vectors(service: Service, one: Offered, request: Request, queries: list[str]) -> Vectors:
-    return (await service.encoded(request, one, queries, one.queries)).vectors
+async def _query_vectors(service: Service, hosted: HostedModel, request: Request, queries: list[str]) -> Vectors:
+    return (await service.submit_texts(request, hosted, queries, hosted.queries)).vectors
 
 
 def check_rerank(k: int, rerank: int) -> None:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from nearer.serve.served import Encoded
+from nearer.serve.model import Encoded
 
 logger = logging.getLogger("nearer.serve")
 Finish = Callable[[Encoded], Any]

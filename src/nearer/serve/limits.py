@@ -82,6 +82,10 @@ class Limits:
             raise SettingError(f"held: {message}")
 
 
+# A client that went away reads no status; the log and the counts do (nginx' number for it).
+CLIENT_GONE = 499
+
+
 class Refusal(Exception):
     """A request that is not answered as asked: a status, one sentence, and the field that it is about."""
 

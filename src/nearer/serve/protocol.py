@@ -13,9 +13,9 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from nearer.serve.fairness import Share, address_of
 from nearer.serve.limits import CONNECTIONS_TOLD, Limits, Refusal, overloaded
 from nearer.serve.metrics import Metrics
-from nearer.serve.shares import Share, address_of
 
 # Seconds in which a client must take the last of its answer and close; until then what it still sends is thrown away
 LINGER = 2.0
@@ -221,7 +221,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _refuse(self, refusal: Refusal) -> None:
         """For what never becomes a request. An answer that is being sent is cut off instead."""
-        self._bounds.metrics.request("none", refusal.status, 0.0)
+        self._bounds.metrics.count_request("none", refusal.status, 0.0)
         if self._answering or self.transport.is_closing():
             self.transport.abort()
             return

@@ -6,8 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 
-from nearer.serve.token_ids import LARGEST_ID
-
+LARGEST_TOKEN_ID = 100_276  # of cl100k_base, see `token_ids`
 Text = Annotated[str, Field(min_length=1)]
 
 
@@ -51,7 +50,7 @@ def _whole(ids: Any) -> Any:
 
 
 # strict: a Python function for each of thousands of ids would take long
-TokenId = Annotated[int, Field(strict=True, ge=0, le=LARGEST_ID)]
+TokenId = Annotated[int, Field(strict=True, ge=0, le=LARGEST_TOKEN_ID)]
 TokenIds = Annotated[list[TokenId], Several, BeforeValidator(_whole)]
 TextsOrIds = Annotated[
     Annotated[Text, Tag(ONE)]
@@ -60,6 +59,7 @@ TextsOrIds = Annotated[
     | Annotated[Annotated[list[TokenIds], Several], Tag(ID_LISTS)],
     Discriminator(_input_shape),
 ]
+Side = Annotated[float, Field(ge=0, le=1)]
 ServedName = Annotated[str | None, Field(description="A served model's name; by default the first.")]
 
 
@@ -201,6 +201,69 @@ class Hit(BaseModel):
 class Found(BaseModel):
     results: Annotated[list[Hit] | list[list[Hit]], Field(description="Of one query a list, of several a list each.")]
     model: str
+
+
+class PlaceBody(Body):
+    query: Text
+    k: Annotated[Positive, Field(description="Sentences that are placed beside the query.")] = 10
+    model: ServedName = None
+
+
+class Point(BaseModel):
+    """line: of the file `source`; group: its place in `groups`."""
+
+    x: Side
+    y: Side
+    text: str
+    line: int
+    source: str
+    group: int
+
+
+class Group(BaseModel):
+    label: Annotated[str, Field(description="Words that set the group apart.")]
+
+
+class Map(BaseModel):
+    model: str
+    method: Annotated[str, Field(description="By what the vectors were brought onto the plane: t-SNE, or PCA for few.")]
+    explained: Annotated[
+        Annotated[list[float], Field(min_length=2, max_length=2)] | None,
+        Field(description="Of PCA the shares of the variance that both directions keep."),
+    ]
+    sampled: Annotated[int, Field(description="Sentences shown, equal ones once.")]
+    of: Annotated[int, Field(description="Sentences of the whole index.")]
+    points: list[Point]
+    groups: list[Group]
+
+
+class PlacedHit(BaseModel):
+    x: Side
+    y: Side
+    text: str
+    score: float
+    line: int
+    source: str
+
+
+class Placed(BaseModel):
+    x: Side
+    y: Side
+    results: list[PlacedHit]
+
+
+class IndexGeometry(BaseModel):
+    """Lower is better for alignment and uniformity."""
+
+    model: str
+    alignment: Annotated[
+        float | None, Field(description="Mean squared distance of positive pairs; null without such pairs.")
+    ]
+    uniformity: Annotated[float, Field(description="Log of the mean of exp(-2 squared distance) over all pairs.")]
+    mean_cosine: Annotated[float, Field(description="Of any two sentences.")]
+    pairs: Annotated[int, Field(description="Positive pairs.")]
+    sentences: Annotated[int, Field(description="Distinct sentences measured.")]
+    positives: Annotated[str, Field(description="How the positive pairs were made.")]
 
 
 class IndexFacts(BaseModel):

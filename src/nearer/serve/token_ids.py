@@ -6,11 +6,10 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from nearer.serve.background import ComputedOnce
 from nearer.serve.limits import Limits, Refusal, invalid
-from nearer.serve.once import Once
 
 ENCODING = "cl100k_base"
-LARGEST_ID = 100_276
 MEND = "Send text instead; in LangChain: OpenAIEmbeddings(check_embedding_ctx_length=False)."
 # Seconds that a request waits for the encoding. tiktoken fetches its file at first use, and would wait for ever.
 PATIENCE = 10.0
@@ -29,7 +28,7 @@ class TokenDecoder:
 
     def __init__(self, load: Callable[[], Any] = load_encoding, patience: float = PATIENCE) -> None:
         self._patience = patience
-        self._encoding: Once[Any] = Once(lambda _: load(), "nearer-token-ids")
+        self._encoding: ComputedOnce[Any] = ComputedOnce(lambda _: load(), "nearer-token-ids")
 
     async def texts(self, lists: Sequence[Sequence[int]], limits: Limits) -> list[str]:
         count = sum(map(len, lists))

@@ -13,7 +13,7 @@ from ray.data import Datasource, ReadTask
 from ray.data.block import BlockMetadata
 
 from nearer.teachers.missing import MissingSentences, marked_sentences
-from nearer.text.chunks import chunks
+from nearer.text.batches import chunks
 from nearer.text.hub import HUB_PREFIX
 from nearer.text.reading import Reading, ReadOptions
 from nearer.text.shapes import SENTENCES

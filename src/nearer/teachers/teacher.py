@@ -18,8 +18,8 @@ from nearer.encoder import Encoder
 from nearer.encoder.pooling import check_pooling
 from nearer.errors import PoolingError, SettingError
 from nearer.teachers.vector_store import Rows, VectorStore, Workforce
-from nearer.text.normalise import normalisation
 from nearer.text.reading import Reading
+from nearer.text.tokenise import normalisation
 
 
 class TeacherSettings(BaseModel):

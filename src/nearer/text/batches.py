@@ -1,11 +1,26 @@
-"""Which records stand in which batch: drawn from the seed alone, so that any step can be taken up again."""
+"""Which records stand in which batch: drawn from the seed alone, so that any step can be taken up again. And `chunks`:
+many things, some at a time."""
 
 from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearer.errors import InputError, SettingError
+
+Item = TypeVar("Item")
+
+
+def chunks(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
+    """Lists of `size` items, the last with what is left."""
+    iterator = iter(items)
+    while chunk := list(itertools.islice(iterator, size)):
+        yield chunk
+
 
 Places = NDArray[np.int64]
 

@@ -9,7 +9,7 @@ from urllib.parse import parse_qs
 from nearer.errors import InputError, first_line
 from nearer.extras import require
 from nearer.text.faults import Fault, ReadReport
-from nearer.text.rows import Row
+from nearer.text.records import Row
 from nearer.text.shapes import Shape, resolve_columns
 
 HUB_PREFIX = "hf:"

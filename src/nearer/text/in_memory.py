@@ -13,10 +13,9 @@ from typing import Any
 
 from nearer.errors import SettingError
 from nearer.text.faults import Fault, ReadReport
-from nearer.text.json_lines import value_row
-from nearer.text.records import RankingList
-from nearer.text.rows import Row
+from nearer.text.records import RankingList, Row
 from nearer.text.shapes import Shape, check_column_count, resolve_columns
+from nearer.text.text_formats import value_row
 
 Source = str | os.PathLike[str] | Iterable[Any]  # a path, or what `InMemory` takes
 TAKEN = "a file's path, a list or another iterable of records, a data frame, or a data set"

@@ -18,18 +18,13 @@ from pathlib import PurePath
 from typing import Any, Generic, Literal, TypeVar
 
 from nearer.errors import InputError, SettingError
-from nearer.text.containment import contains_the_other, without_the_other
 from nearer.text.faults import Fault, ReadReport
 from nearer.text.hub import HUB_PREFIX, hub_rows
 from nearer.text.in_memory import InMemory, Source, is_path
-from nearer.text.json_lines import json_rows
-from nearer.text.lines import check_encoding, iter_text_lines
-from nearer.text.parquet import parquet_rows
-from nearer.text.records import DebiasedSample, Pair, RankingList, Triplet
-from nearer.text.rows import Row
+from nearer.text.records import DebiasedSample, Pair, RankingList, Row, Triplet, contains_the_other, without_the_other
 from nearer.text.shapes import DEBIASED, PAIRS, RANKING_LISTS, SENTENCES, TRIPLETS, Clean, Shape, Unusable
-from nearer.text.sources import LINE_LIMIT, open_file
-from nearer.text.tables import comma_cells, plain_rows, tab_cells, table_rows
+from nearer.text.sources import LINE_LIMIT, check_encoding, iter_text_lines, open_file
+from nearer.text.text_formats import comma_cells, json_rows, plain_rows, tab_cells, table_rows
 
 Record = TypeVar("Record")
 FORMATS = ("txt", "csv", "tsv", "jsonl", "parquet")
@@ -167,6 +162,8 @@ class Reading(Generic[Record]):
         # A character takes 4 bytes at most, and 6 as a JSON escape; other columns stand on the line too.
         limit = max(LINE_LIMIT, min(8 * self.options.max_characters, 2**31 - 1))
         if format == "parquet":
+            from nearer.text.parquet import parquet_rows  # needs numpy
+
             return parquet_rows(self.source, self.shape, columns, report, limit)
         lines = iter_text_lines(self.source, self.options.encoding, report, limit)
         if format == "jsonl":

@@ -1,4 +1,4 @@
-"""Opening files whatever their compression, and cutting bytes into lines without ever holding a huge one.
+"""Opening files whatever their compression, cutting bytes into lines without ever holding a huge one, decoding lines.
 
 Compression is told by the first bytes, not by the name, so a misnamed file is still read. Lines end at a
 line feed; a carriage return before it is removed. No other character ends a line.
@@ -6,6 +6,7 @@ line feed; a carriage return before it is removed. No other character ends a lin
 
 from __future__ import annotations
 
+import codecs
 import io
 import sys
 from collections.abc import Iterator
@@ -13,9 +14,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
 
-from nearer.errors import InputError, first_line
+from nearer.errors import InputError, SettingError, first_line
 from nearer.storage.checksums import check_file
 from nearer.text.compression import HEAD, DamagedData, Decompressed, compression_of
+from nearer.text.faults import Fault, ReadReport
 
 LINE_LIMIT = 4 * 2**20
 CHUNK = 2**20
@@ -138,3 +140,55 @@ def _line(number: int, piece: bytes, skipped: int, limit: int) -> RawLine:
 def _read_some(stream: BinaryIO) -> bytes:
     # read1, because a full read() over damaged data throws away what it had decompressed before the damage
     return cast(io.BufferedReader, stream).read1(CHUNK)
+
+
+class TextLine(NamedTuple):
+    """One decoded line, or the fault for which it has to be dropped."""
+
+    number: int
+    text: str
+    fault: Fault | None = None
+    detail: str = ""
+
+
+def check_encoding(encoding: str) -> str:
+    """The encoding's name, if lines can be cut before decoding (UTF-16 and UTF-32 cannot)."""
+    try:
+        cuttable = "\n".encode(encoding) == b"\n"
+    except (LookupError, ValueError):  # ValueError: not a name at all, or a codec that refuses everything
+        raise SettingError(f"encoding: {encoding!r} is not known; utf-8 and latin-1 are common ones.") from None
+    if not cuttable:
+        raise SettingError(
+            f"encoding: {encoding} cannot be read line by line; convert the file: iconv -f {encoding} -t utf-8."
+        )
+    return encoding
+
+
+def iter_text_lines(path: str | Path, encoding: str, report: ReadReport, limit: int = LINE_LIMIT) -> Iterator[TextLine]:
+    """The lines of a file; those over `limit` bytes come as faults and are never held."""
+    with open_bytes(path) as (stream, compression):
+        suffix = Path(path).suffix.lower().lstrip(".")
+        if compression is None and suffix in ("gz", "xz", "zst", "bz2"):
+            report.note(f"named .{suffix} but not compressed: read as it is")
+        try:
+            for line in iter_lines(stream, limit):
+                if line.number == 1 and line.data and line.data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+                    report.note("looks like UTF-16: convert it with iconv -f utf-16 -t utf-8")
+                yield _decode(line, encoding, report)
+        except DamagedStream as damage:
+            report.add(Fault.DAMAGED, damage.line, str(damage))
+
+
+def _decode(line: RawLine, encoding: str, report: ReadReport) -> TextLine:
+    data = line.data
+    if data is None:
+        return TextLine(line.number, "", Fault.OVER_LONG, f"{line.length:,} bytes")
+    if b"\x00" in data:
+        report.add(Fault.NUL, line.number)
+        data = data.replace(b"\x00", b"")
+    try:
+        return TextLine(line.number, data.decode(encoding))
+    except UnicodeDecodeError as error:
+        return TextLine(line.number, "", Fault.INVALID_TEXT, f"byte {error.start + 1}")
+    except UnicodeError as error:  # some codecs do not say where
+        return TextLine(line.number, "", Fault.INVALID_TEXT, first_line(error))

@@ -26,15 +26,14 @@ from numpy.typing import NDArray
 
 from nearer.errors import DamagedError, InputError, ModelError, SettingError, tell
 from nearer.progress import progress_bar
+from nearer.storage.cache import cache_folder
 from nearer.storage.checksums import check_folder
 from nearer.storage.whole import clear_unfinished, make_folder, whole_folder
-from nearer.text.cache import cache_folder
-from nearer.text.chunks import chunks
-from nearer.text.normalise import normalisation
+from nearer.text.batches import chunks
 from nearer.text.reading import Reading, changed
 from nearer.text.records import texts_of
 from nearer.text.shapes import RANKING_LISTS
-from nearer.text.tokenise import tokenise_counting, tokenizer_fingerprint
+from nearer.text.tokenise import normalisation, tokenise_counting, tokenizer_fingerprint
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

@@ -14,12 +14,12 @@ from nearer.errors import SettingError, TrainingError, tell
 from nearer.runs.config import RunConfig
 from nearer.storage.whole import write_whole
 from nearer.text.in_memory import Source, is_path
-from nearer.text.lengths import length_for
-from nearer.text.ranking_lists import EqualLists
 from nearer.text.reading import Reading, ReadOptions
+from nearer.text.reading_filters import EqualLists
 from nearer.text.records import RankingList, texts_of
 from nearer.text.shapes import SHAPES
 from nearer.text.token_store import TokenStore
+from nearer.text.tokenise import length_for
 from nearer.training.recipes import Recipe
 
 FILE = "corpus.jsonl"

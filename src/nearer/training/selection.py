@@ -26,8 +26,8 @@ from nearer.evaluation.held_out_task import NAME as HELD_OUT
 from nearer.evaluation.held_out_task import held_out_task, write_task
 from nearer.evaluation.retrieval_task import RetrievalTask
 from nearer.evaluation.tasks import is_test, needs_data
-from nearer.text.held_out import hold_out
 from nearer.text.reading import Reading
+from nearer.text.reading_filters import hold_out
 from nearer.training.settings import TrainingSettings
 
 

@@ -12,7 +12,7 @@ from page_service import Visit, corpus, serving, visiting
 from browser import started_browser
 from nearer.encoder import Encoder
 from nearer.search import SearchIndex
-from nearer.serve.served import ServedModel
+from nearer.serve.model import ServedModel
 
 
 @pytest.fixture(scope="session")

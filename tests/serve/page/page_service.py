@@ -16,7 +16,7 @@ from browser import SIZES
 from nearer.encoder import Encoder
 from nearer.serve.app import create_app
 from nearer.serve.limits import Limits
-from nearer.serve.served import Encoded, ServedModel
+from nearer.serve.model import Encoded, ServedModel
 from nearer.serve.server import new_server, open_port
 from patience import HANG, PAGE
 

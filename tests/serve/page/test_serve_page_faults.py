@@ -11,7 +11,7 @@ from page_service import Held, Visit, serving, visiting
 
 from nearer.encoder import Encoder
 from nearer.search import SearchIndex
-from nearer.serve.served import ServedModel
+from nearer.serve.model import ServedModel
 
 expect = pytest.importorskip("playwright.sync_api", reason="playwright is in nearer[dev]").expect
 

@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.optim import AdamW
 
 from nearer.errors import first_line
-from nearer.text.cache import cache_folder
+from nearer.storage.cache import cache_folder
 from nearer.training.compute import Computation, unseeded
 from nearer.training.gpu.adam_kernel import Trained, Update
 from nearer.training.prepared import Prepared

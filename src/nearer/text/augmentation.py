@@ -1,0 +1,106 @@
+"""Token ids changed at random: words deleted (the augmentations that SimCSE compares with dropout), tokens masked.
+
+Masking is BERT's: 15 % of the tokens, of which 80 % become the mask, 10 % a random token, 10 % stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearer.errors import SettingError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+
+Ids = NDArray[np.int64]
+Words = list[Ids]
+AUGMENTATIONS = ("none", "crop", "word_deletion", "delete_one_word")
+
+
+def begins_word(tokenizer: PreTrainedTokenizerBase) -> NDArray[np.bool_]:
+    """For each token id, whether it begins a word (WordPiece, byte-level BPE and SentencePiece spellings)."""
+    vocabulary = tokenizer.get_vocab()
+    size = max(vocabulary.values()) + 1
+    begins = np.zeros(size, dtype=bool)
+    continued = any(token.startswith("##") for token in vocabulary)
+    for token, place in vocabulary.items():
+        begins[place] = not token.startswith("##") if continued else token.startswith(("Ġ", "▁"))
+    return begins
+
+
+class Augmenter:
+    """Deletes words from token ids (SimCSE, Table 1). Special tokens at both ends stay, and at least one word."""
+
+    def __init__(self, kind: str, rate: float, tokenizer: PreTrainedTokenizerBase) -> None:
+        if kind not in AUGMENTATIONS:
+            raise SettingError(f"augmentation: {kind!r} is not one of {', '.join(AUGMENTATIONS)}.")
+        if not 0 <= rate < 1:
+            raise SettingError(f"augmentation_rate: {rate} is not in [0, 1).")
+        self.kind = kind
+        self.rate = rate
+        self.begins = begins_word(tokenizer)
+        self.special = set(tokenizer.all_special_ids)
+        self.changes: dict[str, Callable[[Words, np.random.Generator], Words]] = {
+            "crop": self._crop,
+            "word_deletion": self._delete,
+            "delete_one_word": self._delete_one,
+        }
+
+    def __call__(self, ids: Ids, random: np.random.Generator) -> Ids:
+        if self.kind == "none":
+            return ids
+        first = 1 if len(ids) and int(ids[0]) in self.special else 0
+        last = len(ids) - 1 if len(ids) > first and int(ids[-1]) in self.special else len(ids)
+        inner = ids[first:last]
+        if len(inner) == 0:
+            return ids
+        starts = np.flatnonzero(self.begins[inner])
+        words = np.split(inner, starts[starts > 0])
+        kept = self.changes[self.kind](words, random) if len(words) > 1 else words
+        return np.concatenate([ids[:first], *kept, ids[last:]])
+
+    def _crop(self, words: Words, random: np.random.Generator) -> Words:
+        """A contiguous span of (1 − rate) of the words."""
+        size = max(1, round(len(words) * (1 - self.rate)))
+        start = int(random.integers(0, len(words) - size + 1))
+        return words[start : start + size]
+
+    def _delete(self, words: Words, random: np.random.Generator) -> Words:
+        """Without `rate` of the words."""
+        size = max(1, round(len(words) * (1 - self.rate)))
+        return [words[place] for place in np.sort(random.permutation(len(words))[:size])]
+
+    def _delete_one(self, words: Words, random: np.random.Generator) -> Words:
+        gone = int(random.integers(0, len(words)))
+        return [word for place, word in enumerate(words) if place != gone]
+
+
+@dataclass(frozen=True)
+class Masker:
+    """Masks token ids; special tokens and padding are never chosen."""
+
+    mask_id: int
+    vocabulary: int
+    special: tuple[int, ...]
+    rate: float = 0.15
+
+    @classmethod
+    def of(cls, tokenizer: PreTrainedTokenizerBase, rate: float) -> Masker:
+        if tokenizer.mask_token_id is None:
+            raise SettingError("mlm_weight: must be 0 with this model, whose tokenizer has no mask token.")
+        return cls(int(tokenizer.mask_token_id), len(tokenizer), tuple(tokenizer.all_special_ids), rate)
+
+    def __call__(self, ids: Ids, random: np.random.Generator) -> tuple[Ids, NDArray[np.bool_]]:
+        """The masked ids, and which places have to be predicted; both of the shape of `ids`."""
+        chosen = (random.random(ids.shape) < self.rate) & ~np.isin(ids, self.special)
+        fate = random.random(ids.shape)
+        masked = np.where(chosen & (fate < 0.8), self.mask_id, ids)
+        swapped = chosen & (fate >= 0.8) & (fate < 0.9)
+        masked[swapped] = random.integers(0, self.vocabulary, int(swapped.sum()))
+        return masked, chosen
