@@ -15,7 +15,20 @@ Vectors = NDArray[np.float32]
 
 
 class Ranked(NamedTuple):
-    """One candidate of a ranking: its place in the list that was given, and its similarity to the query."""
+    """One candidate of a ranking.
+
+    Attributes:
+        place: Its index in the list that was given.
+        score: Its similarity to the query.
+        sentence: The candidate itself.
+
+    Examples:
+        >>> import nearer
+        >>> encoder = nearer.Encoder.load("wiki-mini", pooling="mean")
+        >>> best, *others = encoder.rank("Somebody has lunch.", ["It rains.", "A man is eating."])
+        >>> best.place, best.sentence
+        (1, 'A man is eating.')
+    """
 
     place: int
     score: float

@@ -23,6 +23,17 @@ class Encoder(ByCosine, SentenceNetwork):
 
     Load one with `Encoder.load`; `encode`, `similarity` and `rank` use it; `save` writes a folder that
     sentence-transformers reads too. As a module it is a `SentenceNetwork`.
+
+    Attributes:
+        precision: What encoding computes in unless told otherwise: float32, bf16, or int8 on the CPU.
+
+    Examples:
+        >>> import nearer
+        >>> encoder = nearer.Encoder.load("wiki-mini", pooling="mean")
+        >>> encoder.encode(["A man is eating.", "It rains."]).shape
+        (2, 256)
+        >>> encoder.rank("Somebody has lunch.", ["A man is eating.", "It rains."])[0].sentence
+        'A man is eating.'
     """
 
     scoring = "cosine"
@@ -46,11 +57,19 @@ class Encoder(ByCosine, SentenceNetwork):
     ) -> Encoder:
         """Load a model by folder, bundled name or hub name.
 
-        pooling: needed for a plain checkpoint; for a model that has one, replaces it.
-        pooler_as_head: take the checkpoint's own pooling layer as the head (published supervised SimCSE models).
-        overrides: settings of the backbone's configuration, by its own names; dropout: all its dropout rates.
-        route: of a model with a Router (query, document …); None takes its default one.
-        allow_pickle: read weights that are there as pickles only (pytorch_model.bin); nothing in them is run.
+        Args:
+            name: The folder or the name.
+            pooling: Needed for a plain checkpoint; for a model that has one, replaces it.
+            max_length: How many tokens of a text are read; None does as the model says.
+            text_normalisation: What is done to a text before it is tokenised; None does as the model says.
+            pooler_as_head: Take the checkpoint's own pooling layer as the head (published supervised SimCSE models).
+            device: Where it computes; None takes a GPU if there is one.
+            revision: Of a model on the hub.
+            route: Of a model with a Router (query, document …); None takes its default one.
+            trust_remote_code: Run code that comes with the model.
+            allow_pickle: Read weights that are there as pickles only (pytorch_model.bin); nothing in them is run.
+            overrides: Settings of the backbone's configuration, by its own names.
+            dropout: All dropout rates of the backbone.
         """
         folder = model_folder(name, revision=revision, remote_code=trust_remote_code, allow_pickle=allow_pickle)
         parts = load_parts(
@@ -87,11 +106,19 @@ class Encoder(ByCosine, SentenceNetwork):
         progress: bool = False,
         prompt_name: str | None = None,
     ) -> Vectors:
-        """Vectors of sentences, float32: (dimension,) for one string, (sentences, dimension) for several.
+        """Vectors of sentences, float32.
 
-        batch_tokens: tokens, padding included, that pass the model together; None chooses by the device.
-        batch_size: how many sentences these may be at most. normalize: vectors of length 1; None does as the model
-        says. precision: float32, bf16 or int8; None is the encoder's. prompt_name: one of the model's prompts.
+        Args:
+            sentences: One string, or several.
+            batch_tokens: Tokens, padding included, that pass the model together; None chooses by the device.
+            batch_size: How many sentences these may be at most.
+            normalize: Vectors of length 1; None does as the model says.
+            precision: float32, bf16 or int8; None is the encoder's.
+            progress: Show a bar.
+            prompt_name: One of the model's prompts.
+
+        Shapes:
+            (dimension,) for one string, (sentences, dimension) for several.
         """
         one = isinstance(sentences, str)
         bulk = self._bulk(normalize, precision, prompt_name, batch_tokens, batch_size)

@@ -90,9 +90,21 @@ def new_head(size: int, generator: torch.Generator | None = None) -> Dense:
 class EncoderSettings:
     """Saved with the model and written beside every score.
 
-    normalize: vectors leave `encode` with length 1; prompts: texts put before each sentence, by name, which may be
-    empty; pool_prompt: whether the prompt's tokens count in the pooling. truncate_dim: only so many leading numbers of
-    a vector are kept; vectors of length 1 are made so afterwards.
+    Attributes:
+        pooling: How the states of a text's tokens become one vector; `cls+mean` joins two.
+        max_length: How many tokens of a text are read, special ones included.
+        normalize: Vectors leave `encode` with length 1.
+        text_normalisation: What is done to a text before it is tokenised.
+        prompts: Texts put before each sentence, by name, which may be empty.
+        default_prompt: The prompt that is used unless another one is named.
+        pool_prompt: Whether the prompt's tokens count in the pooling.
+        truncate_dim: Only so many leading numbers of a vector are kept; vectors of length 1 are made so afterwards.
+
+    Examples:
+        >>> import nearer
+        >>> settings = nearer.EncoderSettings("mean", 32, prompts={"query": "query: "})
+        >>> settings.prompt("query")
+        'query: '
     """
 
     pooling: str

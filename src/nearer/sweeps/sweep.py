@@ -57,11 +57,36 @@ def sweep(
     say: Callable[[str], None] = lambda message: None,
     progress: bool = False,
 ) -> SweepResult:
-    """Train by a recipe at every point of `grid` with every seed; see `train` for the other arguments.
+    """Train by a recipe at every point of a grid with every seed.
 
     Called again with the same `out` it goes on: finished runs are kept, interrupted and failed ones resumed, points
-    and seeds may be added. A failed run is noted and the others go on. Of finished runs the figures are kept, and the
-    models of the best point (by mean dev score) only, unless `keep_models`. say: told what is done, a line a run.
+    and seeds may be added. A failed run is noted and the others go on.
+
+    Args:
+        recipe: A recipe's name, or a YAML file.
+        corpus: A file.
+        grid: The values to try, by the name of the setting.
+        seeds: The seeds that every point is trained with.
+        out: The sweep's folder; None makes one below `runs`.
+        model: As for `train`.
+        teachers: As for `train`.
+        data: As for `train`.
+        columns: As for `train`.
+        settings: As for `train`: what is the same at all points.
+        reading: As for `train`.
+        keep_models: Keep the models of all points; else those of the best point (by mean dev score) alone.
+        say: Is told what is done, a line a run.
+        progress: Show a bar.
+
+    Examples:
+        >>> import nearer, pathlib
+        >>> things = ("boat", "horse", "kettle", "garden")
+        >>> text = [f"The {one} is near the {other}.\\n" for one in things for other in things]
+        >>> written = pathlib.Path("mine.txt").write_text("".join(text))
+        >>> quick = {"max_steps": 1, "batch_size": 4, "held_out": 4, "test_on": [], "watch_on": []}
+        >>> found = nearer.sweep("simcse-wiki-mini", "mine.txt", {"temperature": [0.05, 0.1]}, settings=quick)
+        >>> len(found.points)
+        2
     """
     fixed = dict(settings or {})
     if model is not None:

@@ -215,35 +215,107 @@ def _options(columns: Sequence[str] | None, **others: Any) -> ReadOptions:
 def read_sentences(
     source: Source, *, columns: Sequence[str] | None = None, argument: str = "source", **options: Any
 ) -> Reading[str]:
-    """Sentences, one a record. `options`: see `ReadOptions`."""
+    """Sentences, one a record.
+
+    Args:
+        source: A file, a data set of the hub (`hf:owner/name`), or records in memory: a list or another iterable, a
+            data frame, a data set.
+        columns: The names of the columns to read; None finds them by their usual names.
+        argument: What messages call records in memory.
+        options: See `nearer.text.ReadOptions`: encoding, format, max_characters, duplicates …
+
+    Examples:
+        >>> import nearer
+        >>> reading = nearer.read_sentences(["It rains.", "", "A man is eating."])
+        >>> list(reading)
+        ['It rains.', 'A man is eating.']
+        >>> reading.report.dropped
+        1
+    """
     return Reading(source, SENTENCES, _options(columns, **options), argument=argument)
 
 
 def read_pairs(
     source: Source, *, columns: Sequence[str] | None = None, argument: str = "source", **options: Any
 ) -> Reading[Pair]:
-    """Pairs of sentences, with a score where a third column has one. `options`: see `ReadOptions`."""
+    """Pairs of sentences, with a score where a third column has one.
+
+    Args:
+        source: A file, a data set of the hub (`hf:owner/name`), or records in memory: a list or another iterable, a
+            data frame, a data set.
+        columns: The names of the columns to read; None finds them by their usual names.
+        argument: What messages call records in memory.
+        options: See `nearer.text.ReadOptions`: encoding, format, max_characters, duplicates …
+
+    Examples:
+        >>> import nearer
+        >>> list(nearer.read_pairs([("It rains.", "It is raining.", 5)]))
+        [Pair(first='It rains.', second='It is raining.', score=5.0)]
+    """
     return Reading(source, PAIRS, _options(columns, **options), argument=argument)
 
 
 def read_triplets(
     source: Source, *, columns: Sequence[str] | None = None, argument: str = "source", **options: Any
 ) -> Reading[Triplet]:
-    """Anchor, positive, hard negative. `options`: see `ReadOptions`."""
+    """Anchor, positive, hard negative.
+
+    Args:
+        source: A file, a data set of the hub (`hf:owner/name`), or records in memory: a list or another iterable, a
+            data frame, a data set.
+        columns: The names of the columns to read; None finds them by their usual names.
+        argument: What messages call records in memory.
+        options: See `nearer.text.ReadOptions`: encoding, format, max_characters, duplicates …
+
+    Examples:
+        >>> import nearer
+        >>> [triplet] = nearer.read_triplets([("It rains.", "It is raining.", "It does not rain.")])
+        >>> triplet.positive
+        'It is raining.'
+    """
     return Reading(source, TRIPLETS, _options(columns, **options), argument=argument)
 
 
 def read_debiased(
     source: Source, *, columns: Sequence[str] | None = None, argument: str = "source", **options: Any
 ) -> Reading[DebiasedSample]:
-    """Anchors with lists of mined positives and negatives (jsonl, parquet). `options`: see `ReadOptions`."""
+    """Anchors with lists of mined positives and negatives (jsonl, parquet).
+
+    Args:
+        source: A file, a data set of the hub (`hf:owner/name`), or records in memory: a list or another iterable, a
+            data frame, a data set.
+        columns: The names of the columns to read; None finds them by their usual names.
+        argument: What messages call records in memory.
+        options: See `nearer.text.ReadOptions`: encoding, format, max_characters, duplicates …
+
+    Examples:
+        >>> import nearer
+        >>> mined = {"anchor": "It rains.", "positives": ["Rain is falling."], "negatives": ["It reigns."]}
+        >>> [sample] = nearer.read_debiased([mined])
+        >>> sample.negatives
+        ('It reigns.',)
+    """
     return Reading(source, DEBIASED, _options(columns, **options), argument=argument)
 
 
 def read_ranking_lists(
     source: Source, *, columns: Sequence[str] | None = None, argument: str = "source", **options: Any
 ) -> Reading[RankingList]:
-    """Lists in descending similarity to their first sentence. `options`: see `ReadOptions`."""
+    """Lists in descending similarity to their first sentence.
+
+    Args:
+        source: A file, a data set of the hub (`hf:owner/name`), or records in memory: a list or another iterable, a
+            data frame, a data set.
+        columns: The names of the columns to read; None finds them by their usual names.
+        argument: What messages call records in memory.
+        options: See `nearer.text.ReadOptions`: encoding, format, max_characters, duplicates …
+
+    Examples:
+        >>> import nearer
+        >>> [ranked] = nearer.read_ranking_lists([["It rains.", "Rain is falling.", "The street is wet."]])
+        >>> len(ranked.sentences)
+        3
+    """
     return Reading(source, RANKING_LISTS, _options(columns, **options), argument=argument)
 
 

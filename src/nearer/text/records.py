@@ -21,7 +21,18 @@ FEWEST_WORDS = 2
 
 
 class Pair(NamedTuple):
-    """Two sentences, with a similarity score where the data has one."""
+    """Two sentences, with a similarity score where the data has one.
+
+    Attributes:
+        first: One sentence.
+        second: The other.
+        score: How similar they are, in the data's own units; None where it does not say.
+
+    Examples:
+        >>> import nearer
+        >>> nearer.Pair("It rains.", "It is raining.", 5.0).score
+        5.0
+    """
 
     first: str
     second: str
@@ -29,7 +40,18 @@ class Pair(NamedTuple):
 
 
 class Triplet(NamedTuple):
-    """An anchor, a sentence that follows from it, and one that contradicts it."""
+    """An anchor, a sentence that follows from it, and one that contradicts it.
+
+    Attributes:
+        anchor: The sentence that the others are compared with.
+        positive: Should be near the anchor.
+        hard_negative: Looks near the anchor and should be far from it.
+
+    Examples:
+        >>> import nearer
+        >>> nearer.Triplet("It rains.", "It is raining.", "It does not rain.").hard_negative
+        'It does not rain.'
+    """
 
     anchor: str
     positive: str
@@ -40,6 +62,17 @@ class DebiasedSample(NamedTuple):
     """An anchor with sentences that mean the same in other words, and such that look like it but mean something else.
 
     All samples of one source have as many positives as its first one, and as many negatives.
+
+    Attributes:
+        anchor: The sentence that the others are compared with.
+        positives: Mean the same in other words.
+        negatives: Look like the anchor but mean something else.
+
+    Examples:
+        >>> import nearer
+        >>> sample = nearer.DebiasedSample("It rains.", ("Rain is falling.",), ("It reigns.", "It trains."))
+        >>> len(sample.negatives)
+        2
     """
 
     anchor: str
@@ -48,7 +81,17 @@ class DebiasedSample(NamedTuple):
 
 
 class RankingList(NamedTuple):
-    """Sentences in descending similarity to the first one."""
+    """Sentences in descending similarity to the first one.
+
+    Attributes:
+        sentences: The list, its first sentence included.
+
+    Examples:
+        >>> import nearer
+        >>> ranked = nearer.RankingList(("It rains.", "Rain is falling.", "The street is wet."))
+        >>> ranked.sentences[0]
+        'It rains.'
+    """
 
     sentences: tuple[str, ...]
 

@@ -42,7 +42,23 @@ from nearer.versions import library_versions
 
 @dataclass(frozen=True)
 class TrainedModel:
-    """What a run ended with. `scores` are those of the finished model on the recipe's test tasks, if it has any."""
+    """What a run ended with.
+
+    Attributes:
+        folder: The run folder.
+        model: The finished model's folder.
+        best_step: The step whose weights were kept; None where no dev task chose one.
+        best_score: Its score on the dev task.
+        scores: Those of the finished model on the recipe's test tasks, if it has any.
+
+    Examples:
+        >>> import nearer
+        >>> text = [f"The {one} is near the {other}." for one in ("boat", "horse") for other in ("kettle", "garden")]
+        >>> quick = {"max_steps": 1, "batch_size": 4, "select_on": [], "test_on": []}
+        >>> trained = nearer.train("simcse-wiki-mini", text, out="run", settings=quick)
+        >>> trained.load().encode("A boat.").shape
+        (256,)
+    """
 
     folder: Path
     model: Path
@@ -74,10 +90,25 @@ def train(
 ) -> TrainedModel:
     """Train a model by a recipe (a name or a YAML file) on a corpus.
 
-    corpus: a file, or records in memory: a list or another iterable, a data frame, a data set. model: replaces the
-    recipe's checkpoint; teachers: its teachers. data: folder of the STS sets, for dev and test tasks of that name.
-    settings: replace single settings of the recipe. reading: how the corpus is read, as `nearer.text.ReadOptions` names
-    it (encoding, max_characters, strip_contained, allow_dropped). out: the run folder, which must not exist yet.
+    Args:
+        recipe: A recipe's name, or a YAML file.
+        corpus: A file, or records in memory: a list or another iterable, a data frame, a data set.
+        model: Replaces the recipe's checkpoint.
+        teachers: Replace the recipe's teachers.
+        out: The run folder, which must not exist yet; None makes one below `runs`.
+        data: The folder of the STS sets, for dev and test tasks of that name.
+        columns: The names of the corpus' columns; None finds them by their usual names.
+        settings: Replace single settings of the recipe.
+        reading: How the corpus is read, as `nearer.text.ReadOptions` names it (encoding, max_characters,
+            strip_contained, allow_dropped).
+        progress: Show a bar.
+
+    Examples:
+        >>> import nearer
+        >>> text = [f"The {one} is near the {other}." for one in ("boat", "horse") for other in ("kettle", "garden")]
+        >>> quick = {"max_steps": 1, "batch_size": 4, "select_on": [], "test_on": []}
+        >>> nearer.train("simcse-wiki-mini", text, out="run", settings=quick).model.name
+        'model'
     """
     overrides = dict(settings or {})
     if model is not None:
@@ -108,7 +139,18 @@ def train(
 
 
 def resume(folder: str | Path, *, progress: bool = False) -> TrainedModel:
-    """Go on with a run that was interrupted, as if it had never stopped."""
+    """Go on with a run that was interrupted, as if it had never stopped.
+
+    Args:
+        folder: The run folder.
+        progress: Show a bar.
+
+    Examples:
+        >>> import nearer
+        >>> nearer.resume("no-run")
+        Traceback (most recent call last):
+        nearer.errors.SettingError: no-run: is not the folder of a run (no config.yaml).
+    """
     config = RunConfig.read(Path(folder))
     recipe = check_recipe(config.settings, config.recipe)
     with _alone(Path(folder)):
