@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from nearer.cli.main import app
 from nearer.construct.debiased_sampler import DebiasedSettings
-from nearer.construct.engines.choosing import Choosing
+from nearer.construct.engines.decoding import Choosing
 from nearer.errors import SettingError
 from nearer.methods import METHODS
 from nearer.search.choosing import Wanted

@@ -55,10 +55,9 @@ def compare(
 ) -> None:
     """Score models side by side. Shows how far each is from the first, with an interval, and published figures."""
     from nearer.analysis.compare import compare as run
-    from nearer.analysis.compare_tables import comparison_tables, rows_beside
+    from nearer.analysis.compare import comparison_tables, rows_beside
     from nearer.baselines import load_scorer
     from nearer.evaluation import load_tasks
-    from nearer.evaluation.retrieval_task import RetrievalTask
 
     if len(models) < 2:
         raise SettingError("models: one given, at least two are needed; `nearer evaluate` scores one.")
@@ -66,11 +65,10 @@ def compare(
         raise InputError(f"{json_file}: the folder {json_file.parent} does not exist.")
     loaded = load_tasks([name.strip() for name in tasks.split(",") if name.strip()], data, strict=strict)
     for task in loaded:
-        if report := getattr(task, "report", None):
-            show_report(report)
-        if isinstance(task, RetrievalTask):
-            for remark in task.remarks():
-                say(f"{task.name} {task.split}: {remark}")
+        if task.report:
+            show_report(task.report)
+        for remark in task.remarks():
+            say(f"{task.name} {task.split}: {remark}")
     beside = rows_beside(loaded, published)
 
     def one_by_one() -> Iterator[Scorer]:

@@ -33,8 +33,7 @@ def inspect(
 
     Several sets of lists stand side by side.
     """
-    from nearer.construct.inspect_lists import inspect_lists
-    from nearer.construct.inspect_tables import lists_table, measures_table, save_heat_maps
+    from nearer.construct.inspect_lists import inspect_lists, lists_table, measures_table, save_heat_maps
     from nearer.construct.list_files import read_lists
 
     if out is not None:

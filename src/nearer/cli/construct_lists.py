@@ -140,7 +140,7 @@ def lists(
     from nearer.construct.engines import load_engine
     from nearer.construct.list_growth import ListSettings
     from nearer.construct.lists import check_folder, construct_lists
-    from nearer.construct.templates import load_template
+    from nearer.construct.requests import load_template
     from nearer.versions import library_versions
 
     # what can be wrong without a model first: loading and encoding take time

@@ -90,9 +90,9 @@ def evaluate(
     if json_file is not None and not json_file.parent.is_dir():
         raise InputError(f"{json_file}: the folder {json_file.parent} does not exist.")
     loaded = load_tasks([name.strip() for name in tasks.split(",") if name.strip()], data, strict=strict)
-    for report in (getattr(task, "report", None) for task in loaded):
-        if report:
-            show_report(report)
+    for task in loaded:
+        if task.report:
+            show_report(task.report)
     encoder = load_scorer(
         model,
         pooling=pooling,

@@ -80,7 +80,7 @@ def report(
 
 def _drawn(corpus: str, size: int) -> list[str]:
     from nearer.cli.output import show_report
-    from nearer.teachers.sample import sample_sentences
+    from nearer.teachers.rank_vectors import sample_sentences
     from nearer.text import read_sentences
 
     reading = read_sentences(corpus)

@@ -19,13 +19,12 @@ token is what stands at the first place: the prompt's, or the padding that stand
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from nearer.errors import SettingError
+from nearer.errors import SettingError, did_you_mean
 
 # pooling: the two layers that are averaged before the mean over tokens (0 is the embedding layer)
 LAYER_PAIRS = {
@@ -42,8 +41,7 @@ def check_pooling(pooling: str) -> str:
     names = pooling.split("+")
     for name in names:
         if name not in POOLINGS:
-            near = difflib.get_close_matches(name, POOLINGS, n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
+            hint = did_you_mean(name, POOLINGS)
             raise SettingError(f"pooling: {name!r} is not one of {', '.join(POOLINGS)}.{hint}")
         if len(names) > 1 and (name in LAYER_PAIRS or name == "cls_before_head" or names.count(name) > 1):
             raise SettingError(f"pooling: {name!r} cannot be joined with others ({pooling!r}).")

@@ -10,9 +10,9 @@ import torch
 from numpy.typing import NDArray
 from torch.nn.functional import normalize
 
-from nearer.analysis.group_labels import label_groups
 from nearer.analysis.kmeans import fit_centres, nearest
 from nearer.analysis.tsne import FEWEST, plane, tsne
+from nearer.analysis.words import label_groups
 from nearer.serve.index_sample import SEED, IndexSample
 
 GROUPS = 8

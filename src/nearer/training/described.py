@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import re
 import types
@@ -17,7 +16,7 @@ import annotated_types
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from nearer.errors import SettingError
+from nearer.errors import SettingError, nearest_name
 from nearer.methods import METHODS
 from nearer.teachers import TeacherSettings
 from nearer.training.recipes import Recipe, find_recipe, load_recipe
@@ -44,8 +43,8 @@ class Setting:
 def settings_of(method: str | None = None) -> dict[str, list[Setting]]:
     """By heading: all that a recipe of a method can set, or of any method."""
     if method is not None and method not in METHODS:
-        near = difflib.get_close_matches(method, METHODS, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(METHODS)}."
+        near = nearest_name(method, METHODS)
+        hint = f"did you mean {near!r}?" if near else f"there are {', '.join(METHODS)}."
         raise SettingError(f"method: there is none named {method!r}; {hint}")
     chosen = [method] if method is not None else list(METHODS)
     of_methods = {name: list(_settings(METHODS[name][1])) for name in chosen}
