@@ -25,7 +25,8 @@ from nearer.errors import InputError, SettingError
 from nearer.evaluation.evaluate import encode_once, score_tasks
 from nearer.evaluation.published import Published, all_published
 from nearer.evaluation.results import Results
-from nearer.evaluation.task import KIND_NAMES, ItemScores, Scorer, Task, TaskScore
+from nearer.evaluation.task import ItemScores, Scorer, Task, TaskScore
+from nearer.evaluation.tasks import kind_name
 
 
 @dataclass(frozen=True)
@@ -207,7 +208,7 @@ def _scores_table(kind: str, results: Sequence[Results], labels: Sequence[str], 
         cells = [_shown(row.figures.get(task), lacking="") for task in tasks]
         average = [_shown(row.average, lacking="") if whole else ""] if averaged else []
         table.add_row(Text(f"published: {row.name} ({row.source})"), *cells, *average, style="dim italic")
-    title = f"{KIND_NAMES.get(kind, kind)}: {scores[0].measure} × 100"
+    title = f"{kind_name(kind)}: {scores[0].measure} × 100"
     notes = ["published: as printed there, not measured here; " + _protocols(rows)] if rows else []
     return Group(Text(title, style="italic"), table, *(Text(note, style="dim") for note in notes))
 

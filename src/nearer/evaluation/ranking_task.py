@@ -155,4 +155,5 @@ RANKING_KIND = TaskKind(
     # each of the seven has queries
     groups={group: tuple(f"{FORM}{name}" for name in STS_KIND.groups["sts"]) for group in ("ranking", f"{FORM}sts")},
     forms=(Form(FORM, "NAME", _check_pairs),),
+    title="Ranking",
 )

@@ -208,4 +208,5 @@ RERANKING_KIND = TaskKind(
         for name, known in RERANKING.items()
     },
     forms=(Form(PREFIX, "FILE"),),
+    title="Reranking",
 )

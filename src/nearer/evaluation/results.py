@@ -12,8 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from nearer.errors import InputError
-from nearer.evaluation.task import KIND_NAMES, TaskScore
-from nearer.evaluation.tasks import shown_name
+from nearer.evaluation.task import TaskScore
+from nearer.evaluation.tasks import kind_name, shown_name
 from nearer.storage.sealed import write_sealed_json
 
 
@@ -112,13 +112,13 @@ def results_table(results: Results) -> Group:
         table.add_column(column, justify="right" if column in ("count", "score") else "left")
     for kind, scores in results.kinds.items():
         for score in scores:
-            measure = [] if one_measure else [Text(f"{KIND_NAMES.get(kind, kind)}: {score.measure}")]
+            measure = [] if one_measure else [Text(f"{kind_name(kind)}: {score.measure}")]
             count = f"{score.count:,} {score.unit}"
             also = [Text(_further(score))] if further else []
             table.add_row(Text(score.task), Text(score.split), count, *measure, _shown(score), *also)
         table.add_section()
         if len(scores) > 1:
-            name = "average" if len(results.kinds) == 1 else f"{KIND_NAMES.get(kind, kind)} average"
+            name = "average" if len(results.kinds) == 1 else f"{kind_name(kind)} average"
             filling = [""] * (columns.index("score") - 1)
             table.add_row(name, *filling, _percent(results.averages[kind]), style="bold", end_section=True)
     title = f"{results.model}  ({_title(results.scores[0])})" if one_measure else results.model
@@ -127,8 +127,8 @@ def results_table(results: Results) -> Group:
 
 
 def _further(score: TaskScore) -> str:
-    """Its other figures; of STS they are the same correlation in other readings, which are in the JSON."""
-    if score.kind == "sts":
+    """Its other figures; of pairs they are the same correlation in other readings, which are in the JSON."""
+    if "aggregation" in score.protocol:
         return ""
     others = {name: figure for name, figure in score.figures.items() if name != score.measure and figure is not None}
     return ", ".join(f"{name} {figure:.2f}" for name, figure in others.items())
@@ -144,7 +144,7 @@ def _percent(value: float | None) -> str:
 
 def _title(score: TaskScore) -> str:
     """`STS: Spearman × 100, all`; of tasks without an aggregation just `retrieval: ndcg@10 × 100`."""
-    kind = KIND_NAMES.get(score.kind, score.kind)
+    kind = kind_name(score.kind)
     if "aggregation" in score.protocol:
         return f"{kind}: {score.protocol['correlation'].capitalize()} × 100, {score.protocol['aggregation']}"
     return f"{kind}: {score.measure} × 100"

@@ -280,4 +280,6 @@ def _load(name: str, data: str | Path | None, strict: bool) -> RetrievalTask:
     return load_retrieval(folder, split=split, strict=own == "true")
 
 
-RETRIEVAL_KIND = TaskKind("retrieval", _load, forms=(Form(PREFIX, "FOLDER"),))
+RETRIEVAL_KIND = TaskKind(
+    "retrieval", _load, forms=(Form(PREFIX, "FOLDER"),), title="Retrieval: finding documents for queries"
+)

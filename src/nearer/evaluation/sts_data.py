@@ -76,6 +76,8 @@ STS_KIND = TaskKind(
         },
     },
     groups={"sts": SEVEN},
+    shown="STS",
+    title="STS: similarity of sentences",
 )
 
 

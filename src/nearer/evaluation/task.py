@@ -53,10 +53,6 @@ class SentenceVectors:
         return self.vectors[[self.places[sentence] for sentence in sentences]]
 
 
-# as tables write it: similarity (STS) and search (retrieval) are different things, and are never averaged
-KIND_NAMES = {"sts": "STS"}
-
-
 @dataclass(frozen=True)
 class TaskScore:
     """One task's figures in percent; None where one is undefined, with the reason in `remark`.
@@ -104,7 +100,7 @@ class Task(ABC):
     """
 
     kind: ClassVar[str]
-    """Tasks of one kind are averaged: sts, ranking, reranking, retrieval, transfer."""
+    """Tasks of one kind are averaged, those of several never: similarity (STS) and search are different things."""
     name: str
     """As shown: STS-B, MR, WikiQA."""
     split: str
@@ -177,7 +173,8 @@ class TaskKind:
     """A kind of task as names ask for it; `register_kind` in `tasks` makes one known.
 
     load: (name, data folder or None, strict) to the task. known: single tasks; names in lower case. groups: names that
-    stand for several known tasks.
+    stand for several known tasks. shown: what tables call the kind, if not `kind`. title: the heading of its scores in
+    a report.
     """
 
     kind: str
@@ -185,6 +182,8 @@ class TaskKind:
     known: Mapping[str, KnownTask] = field(default_factory=dict)
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     forms: tuple[Form, ...] = ()
+    shown: str = ""
+    title: str = ""
 
     @property
     def names(self) -> tuple[str, ...]:

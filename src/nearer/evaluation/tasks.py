@@ -148,6 +148,16 @@ def shown_name(name: str) -> str:
     return _known(name.lower()).shown
 
 
+def kind_name(kind: str) -> str:
+    """As tables write it: `STS` for `sts`."""
+    return next((known.shown for known in _all_kinds() if known.kind == kind), "") or kind
+
+
+def kind_title(kind: str) -> str:
+    """The heading of its scores: `Retrieval: finding documents for queries`."""
+    return next((known.title for known in _all_kinds() if known.kind == kind), "") or kind
+
+
 def _known(single: str) -> KnownTask:
     return next((kind.known[single] for kind in _all_kinds() if single in kind.known), KnownTask())
 

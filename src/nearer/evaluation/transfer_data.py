@@ -247,6 +247,7 @@ TRANSFER_KIND = TaskKind(
     },
     groups={"transfer": tuple(TRANSFER), "transfer-fast": tuple(FAST), "transfer-dev": tuple(TRANSFER_DEV)},
     forms=(Form("transfer:", "FILE"), Form("transfer-fast:", "")),
+    title="Classification on top of the vectors",
 )
 
 

@@ -14,8 +14,7 @@ from typing import Any
 import yaml
 
 from nearer.errors import SettingError
-from nearer.evaluation.task import KIND_NAMES
-from nearer.evaluation.tasks import shown_name
+from nearer.evaluation.tasks import kind_name, shown_name
 from nearer.export.papers import PAPERS
 from nearer.export.source import Source
 from nearer.export.training_facts import TrainingFacts, training_facts
@@ -102,7 +101,7 @@ def _block(block: Block) -> str:
         name = f"average of {len(block.averaged)}" + (", without dev" if len(block.rows) > len(block.averaged) else "")
         rows.append([f"**{name}**", "", "", "", f"**{figure(block.average(0))}**", "", ""])
     return markdown_table(
-        [KIND_NAMES.get(block.kind, block.kind), "split", "data", "measure", "score", "protocol", "data's digest"], rows
+        [kind_name(block.kind), "split", "data", "measure", "score", "protocol", "data's digest"], rows
     )
 
 

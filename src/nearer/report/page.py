@@ -19,7 +19,7 @@ from nearer.evaluation.published import Published
 from nearer.report.analysis_section import behind_section, rankings_section
 from nearer.report.curves import curves_section
 from nearer.report.figure_files import check_figures, write_figures
-from nearer.report.markup import Html, element, link
+from nearer.report.markup import Html, text
 from nearer.report.measured import Measured, chosen_tasks, measure
 from nearer.report.scores import scores_section
 from nearer.report.subjects import Subject, read_subjects
@@ -28,6 +28,15 @@ from nearer.report.verdict import title, verdict
 from nearer.storage.whole import write_whole
 
 PAGE = "report.html"
+HERE = Path(__file__).parent
+PARTS = {
+    "trained": "How",
+    "curves": "Curves",
+    "scores": "Scores",
+    "behind": "Behind the scores",
+    "rankings": "Rankings",
+    "reproduce": "How to repeat it",
+}
 
 
 def write_report(
@@ -84,7 +93,7 @@ def write_report(
     names = [task for task in tasks or () if isinstance(task, str)]
     command = page_command([str(target) for target in named], place, names, data, dict(options or {}))
     try:
-        write_whole(place, page(subjects, measured, published=published, made_by=command))
+        write_whole(place, render_page(subjects, measured, published=published, made_by=command))
     except OSError as error:
         raise InputError(f"{out}: cannot be written ({error.strerror}).") from None
     if figures is not None:
@@ -119,21 +128,10 @@ def _check(out: Path, force: bool) -> None:
         raise InputError(f"{out}: is there already; name another --out, or --force to replace it.")
 
 
-HERE = Path(__file__).parent
-PARTS = {
-    "trained": "How",
-    "curves": "Curves",
-    "scores": "Scores",
-    "behind": "Behind the scores",
-    "rankings": "Rankings",
-    "reproduce": "How to repeat it",
-}
-
-
-def page(
+def render_page(
     subjects: Sequence[Subject], measured: Measured, *, published: Sequence[Published] = (), made_by: str = ""
 ) -> str:
-    """made_by: the command that writes it."""
+    """`page.html.jinja`, filled in. made_by: the command that writes it."""
     sections = {
         "trained": trained_section(subjects),
         "curves": curves_section(subjects),
@@ -142,44 +140,22 @@ def page(
         "rankings": rankings_section(measured),
         "reproduce": reproduce_section(subjects, made_by),
     }
-    entries = [element("li", link(name, PARTS[name])) for name, content in sections.items() if content]
-    header = element(
-        "header",
-        element("p", "nearer report", class_="kicker"),
-        element("h1", title(subjects)),
-        verdict(subjects, measured),
-        element("nav", element("ul", *entries), aria_label="parts of this page"),
+    from jinja2 import Environment, StrictUndefined
+
+    # `text` escapes all that no `element` made
+    environment = Environment(
+        trim_blocks=True, keep_trailing_newline=True, undefined=StrictUndefined, autoescape=True, finalize=text
     )
-    footer = element("footer", element("p", f"Made by nearer {nearer.__version__}."))
-    body = element("body", header, element("main", *sections.values()), footer, _script())
-    document = element("html", _head(f"{title(subjects)} · nearer report"), body, lang="en")
-    return f"<!doctype html>\n{document}\n"
-
-
-def _head(name: str) -> Html:
-    # no text on this page can load or run anything, even if it were taken for markup
-    policy = (
-        f"default-src 'none'; img-src data:; style-src {_digest(_style())}; "
-        f"script-src {_digest(_file('page.js'))}; base-uri 'none'; form-action 'none'"
+    return environment.from_string(_file("page.html.jinja")).render(
+        title=title(subjects),
+        verdict=verdict(subjects, measured),
+        sections=sections,
+        parts=PARTS,
+        version=nearer.__version__,
+        style=Html((HERE.parent / "look.css").read_text(encoding="utf-8") + _file("page.css")),
+        script=Html(_file("page.js")),
+        digest=_digest,
     )
-    return element(
-        "head",
-        element("meta", charset="utf-8"),
-        element("meta", http_equiv="Content-Security-Policy", content=policy),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", name="color-scheme", content="light dark"),
-        element("title", name),
-        element("link", rel="icon", href="data:,"),
-        element("style", Html(_style())),
-    )
-
-
-def _style() -> str:
-    return (HERE.parent / "look.css").read_text(encoding="utf-8") + _file("page.css")
-
-
-def _script() -> Html:
-    return element("script", Html(_file("page.js")))
 
 
 def _file(name: str) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 from nearer.analysis.compare import PROTOCOLS
 from nearer.evaluation.published import Published
 from nearer.evaluation.task import TaskScore
+from nearer.evaluation.tasks import kind_title
 from nearer.report.markup import Html, cell, element, join, note, paragraph, section, table
 from nearer.report.numbers import LACKING, figure, listed
 from nearer.report.subjects import Subject
@@ -86,13 +87,6 @@ def _name(rows: Sequence[Row]) -> None:
         row.name = own[0] if own else f"{forms[place][-1]}, data {row.sample.data_hash[:8]}"
 
 
-KINDS = {
-    "sts": "STS: similarity of sentences",
-    "transfer": "Classification on top of the vectors",
-    "ranking": "Ranking",
-    "reranking": "Reranking",
-    "retrieval": "Retrieval: finding documents for queries",
-}
 LAYOUTS = {"file": "from files", "senteval": "SentEval’s text", "raw": "raw text", "flat": "raw text, from the hub"}
 
 
@@ -113,7 +107,7 @@ def scores_section(
 
 
 def _block(block: Block, subjects: Sequence[Subject], published: Sequence[Published]) -> Iterator[Html]:
-    title = KINDS.get(block.kind, block.kind)
+    title = kind_title(block.kind)
     measures = list(dict.fromkeys(row.sample.measure for row in block.rows))
     yield element("h3", f"{title}, {LAYOUTS.get(block.layout, block.layout)}")
     columns = list(_columns(subjects))
