@@ -90,8 +90,8 @@ class RayWorkforce:
 
 
 @contextmanager
-def told_plainly() -> Iterator[None]:
-    """What goes wrong in a worker is raised as `plain` has it."""
+def translate_worker_errors() -> Iterator[None]:
+    """What goes wrong in a worker is raised as our own error (see `plain`)."""
     import ray
 
     try:

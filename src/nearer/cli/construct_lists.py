@@ -18,7 +18,7 @@ from nearer.text.reading import MAX_CHARACTERS
 if TYPE_CHECKING:
     from nearer.construct.lists import ListsResult, Workforce
     from nearer.construct.requests import Engine
-    from nearer.construct.starts import ClusteredStarts, GivenStarts
+    from nearer.construct.start_sentences import ClusteredStarts, GivenStarts
     from nearer.encoder import Encoder
 
 TOKENS_PER_SENTENCE = 100  # as the released code
@@ -217,7 +217,7 @@ def _source(
     seed: int,
     device: str | None,
 ) -> ClusteredStarts | GivenStarts:
-    from nearer.construct.starts import ClusteredStarts, GivenStarts
+    from nearer.construct.start_sentences import ClusteredStarts, GivenStarts
     from nearer.teachers import VectorStore
     from nearer.teachers.teacher import teacher_precision
     from nearer.text import read_sentences

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from nearer.construct import list_rules
 from nearer.construct.list_rules import RULES, Rules, cleaned, fault_of, parse_numbered, without_repeated_end
 from nearer.construct.requests import METHODS, Engine, Generated, Method, Request, Template
-from nearer.construct.starts import Start
+from nearer.construct.start_sentences import Start
 from nearer.errors import SettingError
 
 

@@ -20,7 +20,7 @@ from typing import Any, Protocol, Self
 from nearer.construct.construction import Construction, Format
 from nearer.construct.list_growth import GrownList, ListSettings, grow_lists
 from nearer.construct.requests import Engine
-from nearer.construct.starts import Start, Starts, StartSource, read_starts, write_starts
+from nearer.construct.start_sentences import Start, Starts, StartSource, read_starts, write_starts
 from nearer.errors import InputError
 from nearer.terminal import console
 

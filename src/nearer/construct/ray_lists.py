@@ -13,8 +13,8 @@ from typing import Any
 
 from nearer.construct.list_growth import GrownList, ListSettings, grow_lists
 from nearer.construct.lists import MakeEngine, Progress
-from nearer.construct.starts import Start
-from nearer.ray_runtime import RayWorkforce, told_plainly
+from nearer.construct.start_sentences import Start
+from nearer.ray_runtime import RayWorkforce, translate_worker_errors
 
 SHARE_OF_BATCHES = 4  # a worker's share: so many times the lists that its engine holds at once
 
@@ -32,7 +32,7 @@ class OverRay(RayWorkforce):
         import ray
 
         task = ray.remote(**self.resources)(_identity)
-        with told_plainly():
+        with translate_worker_errors():
             found: dict[str, str] = ray.get(task.remote(self.make_engine))
         return found
 
@@ -51,7 +51,7 @@ class OverRay(RayWorkforce):
             compute=ray.data.ActorPoolStrategy(size=self.workers, max_tasks_in_flight_per_actor=1),
             **self.resources,
         )
-        with told_plainly():
+        with translate_worker_errors():
             for row in grown.iter_rows():
                 found = GrownList(**json.loads(row["grown"]))
                 progress.generated(len(found.sentences) - 1, found.tokens)

@@ -22,7 +22,7 @@ from nearer.encoder import Encoder
 from nearer.encoder.encoding import BulkEncoding, once_each
 from nearer.extras import require
 from nearer.progress import Advance
-from nearer.ray_runtime import OBJECT_STORE, RayWorkforce, told_plainly
+from nearer.ray_runtime import OBJECT_STORE, RayWorkforce, translate_worker_errors
 from nearer.teachers.missing_sentences import MissingSentences, sentence_keys
 from nearer.text.reading import changed
 
@@ -55,7 +55,7 @@ class OverRay(RayWorkforce):
         self, missing: MissingSentences, size: int, options: dict[str, Any], advance: Advance
     ) -> Generator[NDArray[np.float16]]:
         done, wanted = 0, missing.wanted
-        with told_plainly():
+        with translate_worker_errors():
             for table in self._encoded(missing, size, options).iter_batches(batch_size=None, batch_format="pyarrow"):
                 for row in table.to_pylist():
                     vectors = np.frombuffer(row["vectors"], dtype=np.float16).reshape(-1, self.encoder.dimension)
