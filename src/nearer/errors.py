@@ -6,8 +6,10 @@ traceback. Anything else that surfaces is a defect of ours.
 
 from __future__ import annotations
 
+import difflib
 import reprlib
 import warnings
+from collections.abc import Iterable
 
 
 class NearerError(Exception):
@@ -106,3 +108,14 @@ def shown(value: object) -> str:
 def first_line(error: BaseException) -> str:
     """The first line of another library's error, short enough to stand inside one of ours."""
     return (str(error).strip() or type(error).__name__).splitlines()[0][:160]
+
+
+def nearest_name(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:
+    """The known name that is most like a mistyped one; None where none is. cutoff: 1 asks for equal names."""
+    return next(iter(difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)), None)
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """What follows a message about an unknown name: ` Did you mean 'stsb-dev'?`, or nothing."""
+    near = nearest_name(name, known)
+    return "" if near is None else f" Did you mean {near!r}?"

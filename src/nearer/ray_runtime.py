@@ -1,5 +1,7 @@
 """Ray as `nearer` uses it: begun quietly and ended, room for workers found, errors of workers told as our own.
 
+`RayWorkforce` is what all work over Ray has in common; `teachers.ray_vectors` and `construct.ray_lists` stand on it.
+
 Without a cluster (RAY_ADDRESS), Ray is started on this machine and ended with the work; that takes some seconds, 0.5
 GiB of memory, and another 0.5 for each worker besides what it holds.
 """
@@ -11,9 +13,10 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 from nearer import errors
 from nearer.errors import NearerError, SettingError, first_line
@@ -49,6 +52,52 @@ def running(*, object_store: int = OBJECT_STORE) -> Iterator[None]:
     finally:
         if started:
             ray.shutdown()
+
+
+class RayWorkforce:
+    """Workers over Ray: inside `with`, Ray is there and `resources` says what each worker is given.
+
+    purpose: what needs Ray, for the message where it is not installed. workers: None takes one for each GPU, or two.
+    gpus: of each worker; None takes one if the cluster has any.
+    """
+
+    def __init__(self, purpose: str, *, workers: int | None, gpus: float | None) -> None:
+        if workers is not None and workers < 1:
+            raise SettingError(f"workers: {workers} is below 1.")
+        require("ray.data", "ray", purpose)
+        self.workers = workers or 0
+        self.gpus = gpus
+        self.resources: dict[str, Any] = {}
+        self._open = ExitStack()
+
+    def object_store(self) -> int:
+        """Bytes that pass through Ray at a time, on this machine."""
+        return OBJECT_STORE
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            stack.enter_context(running(object_store=self.object_store()))
+            there = nodes()
+            all_gpus = sum(node.gpus for node in there)
+            gpus = min(1.0, all_gpus) if self.gpus is None else self.gpus
+            self.workers = self.workers or (int(all_gpus // gpus) if gpus else 2)
+            self.resources = per_worker(there, self.workers, gpus)
+            self._open = stack.pop_all()  # from here on it stays until the end
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._open.close()
+
+
+@contextmanager
+def translate_worker_errors() -> Iterator[None]:
+    """What goes wrong in a worker is raised as our own error (see `plain`)."""
+    import ray
+
+    try:
+        yield
+    except ray.exceptions.RayError as error:
+        raise plain(error) from None
 
 
 def nodes() -> list[Node]:

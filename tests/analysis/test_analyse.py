@@ -13,9 +13,8 @@ import pytest
 from rich.console import Console, RenderableType
 
 from nearer.analysis import Analysis, analyse, encode_tasks, side_by_side, write_analyses
-from nearer.analysis.gallery import gallery
-from nearer.analysis.side_by_side import short_labels
-from nearer.analysis.table import examples_table
+from nearer.analysis.plots import gallery
+from nearer.analysis.side_by_side import examples_table, short_labels
 from nearer.errors import InputError
 from nearer.evaluation import PairTask, evaluate
 from nearer.text import Pair

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from nearer.analysis.bootstrap import SpearmanPair, paired_bootstrap
-from nearer.analysis.compare import compare
-from nearer.analysis.compare_tables import comparison_tables, rows_beside
+from nearer.analysis.compare import compare, comparison_tables, rows_beside
 from nearer.encoder import EncoderSettings
 from nearer.errors import InputError, SettingError
 from nearer.evaluation import PairTask, evaluate

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from nearer.analysis import gain_by_neighbours, neighbours, shared_neighbours
+from nearer.analysis import gain_by_neighbours, shared_neighbours
+from nearer.analysis import rank_space as neighbours
 from nearer.errors import InputError, SettingError
 
 

@@ -8,9 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
-from nearer.analysis.distributions import rating_distributions
-from nearer.analysis.rating_groups import scores_by_rating
-from nearer.analysis.ratings import even_edges, group_places, positive_threshold, rating_scale
+from nearer.analysis.ratings import (
+    even_edges,
+    group_places,
+    positive_threshold,
+    rating_distributions,
+    rating_scale,
+    scores_by_rating,
+)
 from nearer.errors import InputError, SettingError
 
 

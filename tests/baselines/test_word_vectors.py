@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from word_file import VECTORS
 
-from nearer.baselines import word_vectors
-from nearer.baselines.word_vectors import read_word_vectors
+from nearer.baselines import static_words as word_vectors
+from nearer.baselines.static_words import read_word_vectors
 from nearer.errors import InputError
 
 

@@ -11,8 +11,7 @@ import torch
 
 from nearer.bench.report import Report
 from nearer.bench.transfer import ONE_BY_ONE, STACKED, fit_one_by_one
-from nearer.evaluation.regression import Examples, Split, Training, held_out
-from nearer.evaluation.stacked_regression import fit_stacked
+from nearer.evaluation.stacked_regression import Examples, Split, Training, fit_stacked, held_out
 from nearer.evaluation.transfer_data import TRANSFER
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from nearer.cli import completion
-from nearer.evaluation.tasks import NAMES
+from nearer.evaluation.tasks import task_names
 from nearer.methods import METHODS
 from nearer.training.recipes import recipe_names
 from patience import HANG
@@ -97,7 +97,7 @@ class TestOffers:
 class TestNames:
     def test_are_those_that_there_are(self) -> None:
         assert completion.recipes("") == recipe_names()
-        assert sorted(completion.TASKS) == sorted(NAMES)
+        assert sorted(completion.TASKS) == sorted(task_names())
         assert list(completion.METHODS) == list(METHODS)
 
     def test_only_what_begins_so(self) -> None:

@@ -16,7 +16,7 @@ from nearer.analysis.words import lexical_overlap, words
 from nearer.construct import negative_pools, propensity
 from nearer.construct.debiased import DebiasedBuilder
 from nearer.construct.debiased_sampler import GENERATOR, NEGATIVES, NOTHING_BELOW, POSITIVES, DebiasedSettings
-from nearer.construct.surface import edit_distances
+from nearer.construct.propensity import edit_distances
 from nearer.encoder import Encoder
 from nearer.errors import InputError, SettingError
 

@@ -16,8 +16,14 @@ from scipy.stats import kendalltau
 
 from nearer.cli.output import show_table
 from nearer.construct.construction import Construction
-from nearer.construct.inspect_lists import JudgedList, inspect_lists
-from nearer.construct.inspect_tables import heat_maps, lists_table, measures_table, save_heat_maps
+from nearer.construct.inspect_lists import (
+    JudgedList,
+    heat_maps,
+    inspect_lists,
+    lists_table,
+    measures_table,
+    save_heat_maps,
+)
 from nearer.construct.list_files import read_lists
 from nearer.construct.lists import KIND
 from nearer.errors import InputError

@@ -10,9 +10,8 @@ from scripted_engine import ScriptedEngine, counting, said
 
 from nearer.construct import list_rules
 from nearer.construct.list_growth import GrownList, ListSettings, grow_lists
-from nearer.construct.requests import Generated, Request
-from nearer.construct.starts import Start
-from nearer.construct.templates import Template
+from nearer.construct.requests import Generated, Request, Template
+from nearer.construct.start_sentences import Start
 from nearer.errors import SettingError
 
 STARTS = [Start(number, f"s{number}", number * 10, None) for number in range(9)]

@@ -8,9 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nearer.construct.list_rules import EMPTY, LINE_BREAK, REPEATED, cleaned, fault_of, without_repeated_end
-from nearer.construct.parse_numbered import parse_numbered
-from nearer.construct.templates import METHODS, Template, load_template
+from nearer.construct.list_rules import (
+    EMPTY,
+    LINE_BREAK,
+    REPEATED,
+    cleaned,
+    fault_of,
+    parse_numbered,
+    without_repeated_end,
+)
+from nearer.construct.requests import METHODS, Template, load_template
 from nearer.errors import InputError, SettingError
 
 

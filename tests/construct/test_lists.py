@@ -13,9 +13,8 @@ from scripted_engine import ScriptedEngine, counting, said
 from nearer.construct.list_growth import ListSettings
 from nearer.construct.list_rules import EMPTY, REPEATED
 from nearer.construct.lists import InProcess, ListsResult, check_folder, construct_lists
-from nearer.construct.requests import Generated, Request
-from nearer.construct.starts import GivenStarts
-from nearer.construct.templates import Template
+from nearer.construct.requests import Generated, Request, Template
+from nearer.construct.start_sentences import GivenStarts
 from nearer.errors import InputError, SettingError
 from nearer.storage.sealed import sealed_lines
 from nearer.text import read_ranking_lists, read_sentences

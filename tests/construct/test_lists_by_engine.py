@@ -16,8 +16,8 @@ from nearer.construct.list_growth import GrownList, ListSettings, grow_lists
 from nearer.construct.list_rules import CUT_OFF, NO_ROOM
 from nearer.construct.lists import InProcess, ListsResult, construct_lists
 from nearer.construct.ray_lists import OverRay, _Worker
-from nearer.construct.starts import GivenStarts
-from nearer.construct.templates import Template
+from nearer.construct.requests import Template
+from nearer.construct.start_sentences import GivenStarts
 from nearer.errors import InputError, ModelError
 from nearer.text import read_sentences
 

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from nearer.analysis.words import lexical_overlap, words
 from nearer.construct import sample_table
-from nearer.construct.distinct_sentences import DistinctSentences
+from nearer.construct.debiased_sampler import DistinctSentences
 from nearer.encoder import Encoder
 from nearer.errors import InputError
 from nearer.teachers import VectorStore

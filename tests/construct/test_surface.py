@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from nearer import extras
 from nearer.analysis.words import words
-from nearer.construct.surface import check_edit_level, edit_distances, overlaps
+from nearer.construct.propensity import check_edit_level, edit_distances, overlaps
 from nearer.errors import MissingExtraError, SettingError
 
 SENTENCE = st.text("ab c東.", max_size=9)

@@ -10,7 +10,7 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nearer.evaluation.correlation import aggregate, pearson, spearman, why_undefined
+from nearer.evaluation.measures import aggregate, pearson, spearman, why_undefined
 
 # few distinct values, so that ties are the rule
 TIED = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=2, max_size=30)

@@ -13,8 +13,8 @@ import scipy.stats
 from nearer.encoder import Encoder
 from nearer.errors import InputError, SettingError
 from nearer.evaluation import PairTask, evaluate, file_task, load_tasks
-from nearer.evaluation.correlation import pearson, spearman
-from nearer.evaluation.reranking import RerankingQuery, RerankingTask
+from nearer.evaluation.measures import pearson, spearman
+from nearer.evaluation.reranking_task import RerankingQuery, RerankingTask
 from nearer.storage.sealed import read_sealed_json
 from nearer.text import Pair
 

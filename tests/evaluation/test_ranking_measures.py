@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.stats import kendalltau
 
 from nearer.errors import InputError
-from nearer.evaluation.ranking_measures import (
+from nearer.evaluation.measures import (
     average_precision,
     by_score,
     kendall,

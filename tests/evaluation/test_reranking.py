@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from table_scorer import TableScorer
 
 from nearer.errors import InputError, SettingError
-from nearer.evaluation.reranking import FIGURES, RerankingQuery, RerankingTask
+from nearer.evaluation.reranking_task import FIGURES, RerankingQuery, RerankingTask
 from nearer.evaluation.task import TaskScore
 
 EIGHTHS = st.integers(-8, 8).map(lambda n: n / 8)  # often equal, and exact in float32

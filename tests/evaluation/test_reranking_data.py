@@ -13,8 +13,8 @@ import pytest
 
 from nearer.errors import InputError, SettingError
 from nearer.evaluation import reranking_data
-from nearer.evaluation.reranking import RerankingQuery
 from nearer.evaluation.reranking_data import RERANKING, load_reranking, read_queries
+from nearer.evaluation.reranking_task import RerankingQuery
 
 ROWS = [
     {"query": "how to boot", "positive": ["start it ", ""], "negative": ["eat", "eat"]},

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from nearer.errors import InputError, ModelError
-from nearer.evaluation.retrieval import retrieve, right_ranks
+from nearer.evaluation.retrieval_task import retrieve, right_ranks
 
 
 class Table:

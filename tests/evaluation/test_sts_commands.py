@@ -71,7 +71,7 @@ class TestGet:
         datasets = pytest.importorskip("datasets")
         monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
         monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", str(tmp_path / "cache"))
-        from nearer.evaluation import sts_fetch
+        from nearer.evaluation import sts_data as sts_fetch
 
         monkeypatch.setattr(sts_fetch, "HOSTED", [sts_fetch.HOSTED[4], sts_fetch.HOSTED[8]])
         for hosted, count in zip(sts_fetch.HOSTED, (2, 9), strict=True):

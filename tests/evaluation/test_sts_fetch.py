@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from nearer.errors import InputError
-from nearer.evaluation import evaluate, sts_fetch
-from nearer.evaluation.sts_data import load_sts
-from nearer.evaluation.sts_fetch import HOSTED, SUMS, fetch_sts, verify
+from nearer.evaluation import evaluate
+from nearer.evaluation import sts_data as sts_fetch
+from nearer.evaluation.sts_data import HOSTED, SUMS, fetch_sts, load_sts, verify
 from nearer.evaluation.sts_sets import expected_pairs
 from nearer.text import Pair
 

@@ -10,7 +10,7 @@ import pytest
 from nearer.errors import InputError, SettingError
 from nearer.evaluation import evaluate, load_tasks, transfer_data
 from nearer.evaluation.ranking_task import RankingTask
-from nearer.evaluation.reranking import RerankingTask
+from nearer.evaluation.reranking_task import RerankingTask
 from nearer.evaluation.retrieval_task import RetrievalTask
 from nearer.evaluation.sts_sets import SEVEN
 from nearer.evaluation.tasks import expand, is_test, needs_data

@@ -10,8 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from nearer.evaluation.regression import Examples, Fits, Split, Training
-from nearer.evaluation.stacked_regression import fit_stacked
+from nearer.evaluation.stacked_regression import Examples, Fits, Split, Training, fit_stacked
 from nearer.evaluation.transfer_designs import (
     DESIGNS,
     SETTINGS,

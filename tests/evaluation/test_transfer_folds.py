@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nearer.evaluation.folds import fold_rows, stratified_folds
+from nearer.evaluation.transfer_designs import fold_rows, stratified_folds
 
 model_selection = pytest.importorskip("sklearn.model_selection")
 

@@ -12,8 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from one_by_one_regression import Regression, Setting
 
-from nearer.evaluation.regression import Examples, Fits, Split, Training, held_out
-from nearer.evaluation.stacked_regression import _Stack, first_weights, fit_stacked
+from nearer.evaluation.stacked_regression import (
+    Examples,
+    Fits,
+    Split,
+    Training,
+    _Stack,
+    first_weights,
+    fit_stacked,
+    held_out,
+)
 
 STRENGTHS = [1e-5, 1e-2, 0.3]
 ADAM = Training("adam", batch_size=16, tenacity=2, epoch_size=2)

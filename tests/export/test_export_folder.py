@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fnmatch
 import json
 import re
 import shutil
+import tomllib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +22,7 @@ from nearer.encoder import Encoder
 from nearer.errors import InputError, ModelError, SettingError
 from nearer.evaluation import evaluate
 from nearer.export import Source, export_folder, load_source
-from nearer.export.card import Told, markdown_table, model_card
+from nearer.export.card import TEMPLATE, Told, markdown_table, model_card
 from nearer.export.papers import PAPERS
 from nearer.methods import METHODS
 from nearer.storage.sealed import read_sealed_json
@@ -70,8 +72,21 @@ def test_the_hub_reads_the_card(card: str) -> None:
     from huggingface_hub import ModelCard
 
     read = ModelCard(card)
-    assert read.data.license == "apache-2.0"
+    assert read.data.to_dict() == front_matter(card)
+    assert (read.data.license, read.data.library_name) == ("apache-2.0", "sentence-transformers")
     assert read.text.lstrip().startswith("# mine")
+
+
+def test_what_a_user_names_is_no_part_of_the_template(run: Path) -> None:
+    card = model_card(load_source(run), Told("{{ 6 * 7 }}"), None)
+    assert "\n# {{ 6 * 7 }}\n" in card
+    assert 'SentenceTransformer("{{ 6 * 7 }}")' in card
+
+
+def test_the_template_is_installed_with_the_package() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))
+    patterns = project["tool"]["setuptools"]["package-data"]["nearer"]
+    assert any(fnmatch.fnmatch(f"export/{TEMPLATE.name}", pattern) for pattern in patterns)
 
 
 def test_training_is_told_as_it_was(card: str, run: Path) -> None:

@@ -17,7 +17,8 @@ from torch import Tensor, nn
 from nearer.encoder import Encoder
 from nearer.encoder.pooling import POOLINGS, pool
 from nearer.errors import ModelError, SettingError
-from nearer.export import OnnxEncoder, export_onnx, graph, onnx
+from nearer.export import OnnxEncoder, export_onnx, onnx
+from nearer.export import onnx as graph
 
 onnxruntime = pytest.importorskip("onnxruntime")
 pytest.importorskip("onnxscript")

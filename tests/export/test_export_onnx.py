@@ -17,9 +17,10 @@ from tiny_exports import Exported, short_encoder
 from faulty_disk import unchecked
 from nearer.errors import ModelError, SettingError
 from nearer.evaluation import evaluate, load_tasks
-from nearer.export import OnnxEncoder, export_onnx, graph
-from nearer.export.public import without_folders
+from nearer.export import OnnxEncoder, export_onnx
+from nearer.export import onnx as graph
 from nearer.export.quantise import Int8Cost, quantise
+from nearer.export.source import without_folders
 
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")

@@ -12,7 +12,7 @@ from mteb.abstasks.sts import AbsTaskSTS
 from mteb.abstasks.task_metadata import TaskMetadata
 from mteb.abstasks.text.reranking import AbsTaskReranking
 
-from nearer.evaluation.reranking import RerankingQuery
+from nearer.evaluation.reranking_task import RerankingQuery
 from nearer.evaluation.retrieval_task import RetrievalTask
 from nearer.text import Pair
 

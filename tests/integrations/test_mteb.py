@@ -29,7 +29,7 @@ from mteb.types import PromptType  # noqa: E402
 from nearer.encoder import Encoder  # noqa: E402
 from nearer.errors import SettingError  # noqa: E402
 from nearer.evaluation.pair_task import PairTask  # noqa: E402
-from nearer.evaluation.reranking import RerankingTask  # noqa: E402
+from nearer.evaluation.reranking_task import RerankingTask  # noqa: E402
 from nearer.evaluation.task import SentenceVectors, Task  # noqa: E402
 from nearer.integrations.mteb import MtebModel  # noqa: E402
 from nearer.teachers import RankEncoder  # noqa: E402

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 from tiny_runs import Runs
 
-from nearer.report.axis import linear, logarithmic
-from nearer.report.chart import CHARACTER, HEIGHT, WIDTH, Chart, described, series_class
+from nearer.report.chart import CHARACTER, HEIGHT, WIDTH, Chart, described, linear, logarithmic, series_class
 from nearer.report.curves import curve_names, curves_section, thinned
 from nearer.report.metrics_log import Line, MetricsLog
 from nearer.report.subjects import read_subjects

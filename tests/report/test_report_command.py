@@ -108,7 +108,7 @@ class TestAfterARun:
         def fail(*_: object, **__: object) -> None:
             raise error
 
-        monkeypatch.setattr("nearer.report.write.measure", fail)
+        monkeypatch.setattr("nearer.report.page.measure", fail)
         said: list[str] = []
         assert report_after_run(copied, say=said.append) is None
         [line] = said

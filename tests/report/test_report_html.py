@@ -176,10 +176,10 @@ class TestRunsInAnyState:
         assert "undefined: all similarities are <equal>." in self.words(copied, tmp_path)
 
 
-def test_style_and_script_are_installed_with_the_package() -> None:
+def test_template_style_and_script_are_installed_with_the_package() -> None:
     project = Path(__file__).parents[2] / "pyproject.toml"
     patterns = tomllib.loads(project.read_text())["tool"]["setuptools"]["package-data"]["nearer"]
-    for name in ("page.css", "page.js"):
+    for name in ("page.html.jinja", "page.css", "page.js"):
         assert (Path(nearer.report.__file__).parent / name).is_file()
         assert any(fnmatch.fnmatch(f"report/{name}", pattern) for pattern in patterns), (
             f"pyproject.toml: package-data of nearer lacks report/{name}"

@@ -15,7 +15,6 @@ def test_attributes_by_their_value() -> None:
     assert element("a", hidden=True, title=None, open=False, aria_label="x", class_="y") == (
         '<a hidden aria-label="x" class="y"></a>'
     )
-    assert element("meta", name="viewport") == '<meta name="viewport">'
 
 
 def test_what_was_joined_by_plus_is_a_string_again() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nearer.report.axis import linear, logarithmic, named
+from nearer.report.chart import linear, logarithmic, named
 from nearer.report.numbers import count, duration, figure, listed, short, signed
 
 

@@ -9,8 +9,7 @@ import pytest
 
 from nearer.evaluation.published import Published
 from nearer.evaluation.task import TaskScore
-from nearer.report.score_rows import blocks
-from nearer.report.scores import scores_section
+from nearer.report.scores import blocks, scores_section
 from nearer.report.subjects import Subject
 
 STSB = TaskScore("STS-B", "sts", "test", "senteval", 1379, "pairs", "spearman", {"spearman": 70.0}, "aa")

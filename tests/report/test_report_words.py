@@ -20,10 +20,9 @@ from nearer.report.measured import Measured, measure
 from nearer.report.metrics_log import Line, MetricsLog
 from nearer.report.numbers import signed
 from nearer.report.recipe_notes import recipe_notes, shown
-from nearer.report.reproduce import page_command, reproduce_section, training_command
 from nearer.report.run_folder import Run, read_run
 from nearer.report.subjects import Subject, read_subjects
-from nearer.report.trained import trained_section
+from nearer.report.training_section import page_command, reproduce_section, trained_section, training_command
 from nearer.report.verdict import title, verdict
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nearer.analysis.group_labels import WITHOUT_WORDS, label_groups
+from nearer.analysis.words import WITHOUT_WORDS, label_groups
 from nearer.search import SearchIndex
 from nearer.serve.index_overview import (
     NEIGHBOURS,

@@ -21,7 +21,7 @@ import torch
 from faulty_disk import CUTS, RecordedDisk, failing, flip, in_one_line, small_files
 from nearer.baselines.static_words import StaticWords
 from nearer.construct.construction import Construction
-from nearer.construct.starts import Start, Starts, read_starts, write_starts
+from nearer.construct.start_sentences import Start, Starts, read_starts, write_starts
 from nearer.encoder import Encoder
 from nearer.encoder.files import EncodedFile, encode_file
 from nearer.errors import NearerError

@@ -18,7 +18,7 @@ from nearer.encoder import Encoder
 from nearer.errors import InputError, MissingExtraError, SettingError
 from nearer.ray_runtime import OBJECT_STORE, RayError
 from nearer.teachers import VectorStore
-from nearer.teachers.missing import MissingSentences, sentence_keys
+from nearer.teachers.missing_sentences import MissingSentences, sentence_keys
 from nearer.teachers.ray_vectors import OverRay, _Worker
 from nearer.text import read_sentences
 

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from nearer.teachers.sample import sample_places, sample_sentences
+from nearer.teachers.rank_vectors import sample_places, sample_sentences
 
 texts = st.lists(st.sampled_from([f"sentence {number}" for number in range(30)]), max_size=80)
 
@@ -78,7 +78,7 @@ def test_a_long_text_is_not_held() -> None:
 
 def test_the_same_in_processes_with_other_hashes() -> None:
     """Python's hash() of a text differs from process to process."""
-    file = importlib.import_module("nearer.teachers.sample").__file__
+    file = importlib.import_module("nearer.teachers.rank_vectors").__file__
     code = (
         "import runpy, sys; draw = runpy.run_path(sys.argv[1])['sample_sentences'];"
         "print(draw([f'sentence {n % 300}' for n in range(2000)], 8, 3), hash('sentence'))"

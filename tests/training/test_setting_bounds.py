@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from nearer.cli.main import app
 from nearer.construct.debiased_sampler import DebiasedSettings
-from nearer.construct.engines.choosing import Choosing
+from nearer.construct.engines.decoding import TokenSampling
 from nearer.errors import SettingError
 from nearer.methods import METHODS
 from nearer.search.tuning import Wanted
@@ -114,7 +114,7 @@ def test_given_to_set(value: str) -> None:
         load_recipe("simcse-bert-base", parse_overrides([f"temperature={value}"]))
 
 
-@pytest.mark.parametrize("make", [DebiasedSettings, Choosing, Limits], ids=lambda make: make.__name__)
+@pytest.mark.parametrize("make", [DebiasedSettings, TokenSampling, Limits], ids=lambda make: make.__name__)
 def test_settings_of_other_parts(make: Any) -> None:
     """Those that are no models of pydantic; a number of theirs that is not one is told by name as well."""
     checked = 0

@@ -7,9 +7,7 @@ functions of arrays with small results; drawings (`figures`, `plots`, `gallery`)
 from nearer.analysis.analyse import Analysis, TaskAnalysis, analyse, write_analyses
 from nearer.analysis.bias import frequency_bias, length_bias, overlap_bias
 from nearer.analysis.bootstrap import Comparison, MeanPair, SpearmanPair, paired_bootstrap
-from nearer.analysis.distributions import Distributions, rating_distributions
 from nearer.analysis.encoded_task import EncodedTask, encode_tasks
-from nearer.analysis.examples import RankingExample, ranking_examples
 from nearer.analysis.geometry import (
     Geometry,
     alignment,
@@ -19,11 +17,10 @@ from nearer.analysis.geometry import (
     singular_spectrum,
     uniformity,
 )
-from nearer.analysis.neighbours import gain_by_neighbours, shared_neighbours
-from nearer.analysis.path import PathPoint, run_path, trace_path
-from nearer.analysis.rank_space import RankSpace, compare_spaces
-from nearer.analysis.rating_groups import GroupScores, scores_by_rating
-from nearer.analysis.side_by_side import SideBySide, side_by_side
+from nearer.analysis.rank_space import RankSpace, compare_spaces, gain_by_neighbours, shared_neighbours
+from nearer.analysis.ratings import Distributions, GroupScores, rating_distributions, scores_by_rating
+from nearer.analysis.side_by_side import RankingExample, SideBySide, ranking_examples, side_by_side
+from nearer.analysis.training_path import PathPoint, run_path, trace_path
 
 __all__ = [
     "Analysis",

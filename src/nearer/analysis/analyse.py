@@ -1,4 +1,4 @@
-"""Everything about one model's vectors on some tasks, each sentence encoded once."""
+"""Everything about one model's vectors on some tasks, each sentence encoded once; as JSON and for a terminal."""
 
 from __future__ import annotations
 
@@ -13,18 +13,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearer.analysis.bias import RANDOM_PAIRS, FrequencyBias, PairBias, frequency_bias, length_bias, overlap_bias
-from nearer.analysis.distributions import Distributions, rating_distributions
 from nearer.analysis.encoded_task import EncodedTask, encode_tasks
 from nearer.analysis.geometry import Geometry, measure_geometry, positives
-from nearer.analysis.neighbours import NEIGHBOURS, Gain, gain_by_neighbours, shared_neighbours
-from nearer.analysis.rank_space import RankSpace, compare_spaces
-from nearer.analysis.rating_groups import GroupScores, in_percent, scores_by_rating
-from nearer.analysis.ratings import positive_threshold
+from nearer.analysis.rank_space import (
+    NEIGHBOURS,
+    Gain,
+    RankSpace,
+    compare_spaces,
+    gain_by_neighbours,
+    shared_neighbours,
+)
+from nearer.analysis.ratings import (
+    Distributions,
+    GroupScores,
+    in_percent,
+    positive_threshold,
+    rating_distributions,
+    scores_by_rating,
+)
 from nearer.analysis.words import word_counts
 from nearer.errors import InputError
-from nearer.evaluation.correlation import spearman, why_undefined
-from nearer.evaluation.pair_task import PairTask
-from nearer.evaluation.task import Scorer
+from nearer.evaluation.measures import spearman, why_undefined
+from nearer.evaluation.task import Scorer, Task
 from nearer.storage.whole import write_whole
 from nearer.versions import library_versions
 
@@ -105,14 +115,12 @@ class Analysis:
 
     def table(self) -> Group:
         """The figures for a terminal."""
-        from nearer.analysis.table import analysis_table
-
         return analysis_table(self)
 
 
 def analyse(
     model: Scorer,
-    tasks: PairTask | Sequence[PairTask],
+    tasks: Task | Sequence[Task],
     *,
     corpus: Sequence[str] | None = None,
     threshold: float | None = None,
@@ -129,7 +137,7 @@ def analyse(
     threshold: pairs scored above it are positives; if none is, that is an error. None for four fifths of each task's
     scale (4 of 5), and a task without such pairs has no alignment. approximate: rank vectors from the covariance.
     """
-    tasks = [tasks] if isinstance(tasks, PairTask) else list(tasks)
+    tasks = [tasks] if isinstance(tasks, Task) else list(tasks)
     distinct = None if corpus is None else list(dict.fromkeys(corpus))
     _check(tasks, threshold, distinct, neighbours)  # what can be known before anything is encoded
     encoded = encode_tasks(model, tasks, batch_size=batch_size, progress=progress)
@@ -152,10 +160,14 @@ class _Corpus:
     approximate: bool
 
 
-def _check(tasks: Sequence[PairTask], threshold: float | None, corpus: list[str] | None, neighbours: int) -> None:
+def _check(tasks: Sequence[Task], threshold: float | None, corpus: list[str] | None, neighbours: int) -> None:
     if not tasks:
         raise InputError("analysis: no tasks given, at least one is needed.")
     for task in tasks:
+        if not task.pairs:
+            raise InputError(
+                f"{task.name}: has no scored pairs, which an analysis needs; name a task such as stsb-dev."
+            )
         gold = np.array([pair.score for pair in task.pairs], dtype=np.float64)
         if gold.min() == gold.max():
             raise InputError(f"{task.name}: all gold scores are {gold[0]:g}, there is no order; name another task.")
@@ -239,3 +251,52 @@ def write_analyses(analyses: Sequence[Analysis], path: str | Path, **more: Any) 
         write_whole(Path(path), text + "\n", errors="backslashreplace")
     except OSError as error:
         raise InputError(f"{path}: cannot be written ({error.strerror}).") from None
+
+
+COLUMNS = ("task", "score", "align", "uniform", "cosine", "rank", "length", "words", "freq.")
+
+
+def analysis_table(analysis: Analysis) -> Group:
+    """A row a task; the caption says what the columns are."""
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table()
+    for place, column in enumerate(COLUMNS):
+        table.add_column(column, justify="right" if place else "left")
+    for task in analysis.tasks:
+        shape = task.geometry
+        table.add_row(
+            Text(task.shown),
+            *map(_shown, (task.score, shape.alignment, shape.uniformity, shape.anisotropy)),
+            f"{shape.effective_rank:.0f}",
+            *map(_shown, (task.length.partial, task.overlap.partial, task.frequency.with_cosine)),
+        )
+    lines = [Text(f"{task.shown}: {remark}") for task in analysis.tasks for remark in task.remarks]
+    lines += [Text(f"{task.shown}: {_ranks(task)}") for task in analysis.tasks if task.rank_space is not None]
+    return Group(Text(analysis.model, style="italic"), table, *lines, Text(_caption(analysis), style="dim"))
+
+
+def _caption(analysis: Analysis) -> str:
+    facts = [f"{name} {value}" for name, value in analysis.protocol.items() if value is not None]
+    return (
+        "score: Spearman × 100; align, uniform: lower is better; cosine: mean over all pairs; rank: effective rank; "
+        "length, words: Spearman of similarity with length difference and shared words, gold held fixed; freq.: of "
+        f"mean cosine with word frequency\n{', '.join(facts)}"
+    )
+
+
+def _ranks(task: TaskAnalysis) -> str:
+    found = task.rank_space
+    assert found is not None
+    base, ranks = found.base, found.ranks
+    return (
+        f"vectors → rank vectors over {found.corpus:,} sentences: score {_shown(base.score)} → {_shown(ranks.score)}, "
+        f"alignment {_shown(base.alignment)} → {_shown(ranks.alignment)}, "
+        f"uniformity {_shown(base.uniformity)} → {_shown(ranks.uniformity)}"
+    )
+
+
+def _shown(figure: float | None) -> str:
+    return "–" if figure is None else f"{round(figure, 2) + 0.0:.2f}"  # no minus before 0.00

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearer.analysis.encoded_task import EncodedTask
-from nearer.analysis.vectors import Vectors, unit
+from nearer.analysis.geometry import Vectors, unit
 from nearer.analysis.words import length_difference, lexical_overlap, word_counts, words
 from nearer.errors import InputError
-from nearer.evaluation.correlation import spearman
+from nearer.evaluation.measures import spearman
 
 Values = NDArray[np.float64]
 Measure = Callable[[Sequence[str], Sequence[str]], float]

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearer.errors import InputError
-from nearer.evaluation.pair_task import PairTask
-from nearer.evaluation.task import Scorer
+from nearer.evaluation.task import Scorer, Task
 from nearer.text.records import Pair
 
 
@@ -21,7 +20,7 @@ class EncodedTask:
     similarities: the model's own of each pair, which is the cosine unless the model says otherwise.
     """
 
-    task: PairTask
+    task: Task
     sentences: list[str]
     vectors: NDArray[np.float32]
     first: NDArray[np.int64]
@@ -30,12 +29,12 @@ class EncodedTask:
     similarities: NDArray[np.float64]
 
     @property
-    def pairs(self) -> list[Pair]:
+    def pairs(self) -> Sequence[Pair]:
         return self.task.pairs
 
 
 def encode_tasks(
-    model: Scorer, tasks: Sequence[PairTask], *, batch_size: int | None = None, progress: bool = False
+    model: Scorer, tasks: Sequence[Task], *, batch_size: int | None = None, progress: bool = False
 ) -> list[EncodedTask]:
     """Each distinct sentence of all tasks together is encoded once."""
     all_sentences = _distinct([pair for task in tasks for pair in task.pairs])
@@ -50,7 +49,7 @@ def encode_tasks(
     return [_encoded(model, task, vectors, places) for task in tasks]
 
 
-def _encoded(model: Scorer, task: PairTask, vectors: NDArray[np.float32], places: dict[str, int]) -> EncodedTask:
+def _encoded(model: Scorer, task: Task, vectors: NDArray[np.float32], places: dict[str, int]) -> EncodedTask:
     pairs = task.pairs
     sentences = _distinct(pairs)
     own = {sentence: place for place, sentence in enumerate(sentences)}

@@ -1,14 +1,20 @@
-"""Gold scores and their groups: on which scale people rated, and which pairs lie between two ratings."""
+"""Gold scores and their groups: on which scale people rated, and which pairs lie between two ratings.
+
+By group: how similarities are distributed (SimCSE, Figure G.1; RankCSE, Figure 4), and how well models order pairs that
+people rate alike (RankEncoder, Figure 5).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearer.errors import InputError, SettingError
+from nearer.evaluation.measures import spearman
 
 Values = NDArray[np.float64]
 # those of STS and of most other sets, the narrower first
@@ -46,3 +52,99 @@ def group_places(values: Values, edges: Sequence[float]) -> list[NDArray[np.int6
         raise SettingError(f"edges: {outside:,} of {len(values):,} values lie outside {edges[0]:g} to {edges[-1]:g}.")
     groups = np.digitize(values, edges[1:-1])
     return [np.flatnonzero(groups == group) for group in range(len(edges) - 1)]
+
+
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+
+
+@dataclass(frozen=True)
+class RatingGroup:
+    """The pairs rated from `low` to `high`: counts in each bin, and the similarities at `QUANTILES`.
+
+    An empty group has neither mean nor quantiles.
+    """
+
+    low: float
+    high: float
+    count: int
+    histogram: tuple[int, ...]
+    mean: float | None
+    quantiles: tuple[float, ...] | None
+
+
+@dataclass(frozen=True)
+class Distributions:
+    """bins: the bounds that all groups' histograms share."""
+
+    bins: tuple[float, ...]
+    groups: tuple[RatingGroup, ...]
+
+
+def rating_distributions(
+    similarities: Values, gold: Values, *, edges: Sequence[float] | None = None, bins: int = 40
+) -> Distributions:
+    """edges: bounds of the rating groups; None for five equal ones over the scale (0–1, 1–2 … of STS)."""
+    if len(similarities) != len(gold):
+        raise InputError(f"similarities: {len(similarities):,} for {len(gold):,} gold scores.")
+    if not np.isfinite(similarities).all():
+        raise InputError("similarities: some are not finite numbers; the model is broken.")
+    if bins < 1:
+        raise SettingError(f"bins: {bins} is below 1.")
+    edges = even_edges(gold, 5) if edges is None else edges
+    # cosines lie between −1 and 1; other similarities need not
+    bounds = np.linspace(min(-1, similarities.min()), max(1, similarities.max()), bins + 1)
+    places = group_places(gold, edges)
+    groups = [
+        _group(similarities[chosen], low, high, bounds)
+        for chosen, low, high in zip(places, edges, edges[1:], strict=False)
+    ]
+    return Distributions(tuple(bounds.tolist()), tuple(groups))
+
+
+def _group(similarities: Values, low: float, high: float, bounds: Values) -> RatingGroup:
+    some = len(similarities) > 0
+    return RatingGroup(
+        low=float(low),
+        high=float(high),
+        count=len(similarities),
+        histogram=tuple(np.histogram(similarities, bounds)[0].tolist()),
+        mean=float(similarities.mean()) if some else None,
+        quantiles=tuple(np.quantile(similarities, QUANTILES).tolist()) if some else None,
+    )
+
+
+@dataclass(frozen=True)
+class GroupScores:
+    """The pairs rated from `low` to `high`: each model's Spearman correlation in percent, None where undefined."""
+
+    low: float
+    high: float
+    count: int
+    scores: dict[str, float | None]
+
+
+def scores_by_rating(
+    similarities: Mapping[str, Values], gold: Values, *, edges: Sequence[float] | None = None
+) -> tuple[GroupScores, ...]:
+    """similarities: those of the same pairs by each model or space.
+
+    edges: bounds of the rating groups; None for the paper's thirds of the scale: dissimilar, intermediate, similar.
+    """
+    for name, values in similarities.items():
+        if len(values) != len(gold):
+            raise InputError(f"{name}: {len(values):,} similarities for {len(gold):,} gold scores.")
+    edges = even_edges(gold, 3) if edges is None else edges
+    places = group_places(gold, edges)
+    return tuple(
+        GroupScores(
+            low=float(low),
+            high=float(high),
+            count=len(chosen),
+            scores={name: in_percent(spearman(values[chosen], gold[chosen])) for name, values in similarities.items()},
+        )
+        for chosen, low, high in zip(places, edges, edges[1:], strict=False)
+    )
+
+
+def in_percent(score: float | None) -> float | None:
+    return None if score is None else 100 * score

@@ -12,11 +12,10 @@ import torch
 
 from nearer.bench.machine import measure_ceilings
 from nearer.bench.report import Report, Row, compared, new_report
-from nearer.construct.engines.choosing import Choosing, directed
-from nearer.construct.engines.sources import find_language_model
+from nearer.construct.engines.decoding import TokenSampling, directed
 from nearer.construct.engines.transformers_engine import TransformersEngine
-from nearer.construct.requests import Generated, Request
-from nearer.construct.templates import Template, load_template
+from nearer.construct.model_files import find_language_model
+from nearer.construct.requests import Generated, Request, Template, load_template
 from nearer.distributed import local_device
 from nearer.encoder.sources import BUNDLED
 from nearer.errors import SettingError
@@ -51,8 +50,10 @@ def bench_decode(wanted: DecodeBench, tell: Callable[[str], None] = lambda messa
     device = local_device()
     tell("loading the model")
     path = find_language_model(wanted.model)
-    engine = TransformersEngine.load(path, Choosing(), wanted.lists, wanted.max_new_tokens, device, wanted.precision)
-    single = TransformersEngine(engine.language, path, Choosing(), 1, wanted.max_new_tokens)
+    engine = TransformersEngine.load(
+        path, TokenSampling(), wanted.lists, wanted.max_new_tokens, device, wanted.precision
+    )
+    single = TransformersEngine(engine.language, path, TokenSampling(), 1, wanted.max_new_tokens)
     few = starts[: wanted.alone]
     _grown(single.answer, starts[:1], template, wanted, steps=1)  # the first pass of a process takes longer
     decoded = {}
@@ -113,7 +114,7 @@ def _plainly(engine: TransformersEngine, requests: deque[Request]) -> Iterable[G
     while requests:
         request = requests.popleft()
         answers = engine.answers()
-        answers.begin(0, request, Choosing().draws(0, 0, engine.max_new_tokens))
+        answers.begin(0, request, TokenSampling().draws(0, 0, engine.max_new_tokens))
         contexts = [torch.tensor([ids], device=model.device) for ids in engine.ids(request)]
         caches = [DynamicCache(config=model.config) for _ in contexts]
         model.set_attn_implementation("sdpa")

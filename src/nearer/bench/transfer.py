@@ -17,8 +17,7 @@ from nearer.bench.report import Report, Row, compared, new_report
 from nearer.distributed import local_device
 from nearer.encoder import Encoder
 from nearer.encoder.sources import model_folder
-from nearer.evaluation.regression import Examples, Fits, Split, Training
-from nearer.evaluation.stacked_regression import fit_stacked
+from nearer.evaluation.stacked_regression import Examples, Fits, Split, Training, fit_stacked
 from nearer.evaluation.task import SentenceVectors
 from nearer.evaluation.transfer import TransferTask
 from nearer.evaluation.transfer_data import TRANSFER, load_transfer

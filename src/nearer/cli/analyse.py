@@ -63,19 +63,20 @@ def analyse(
     """Show what lies behind scores: alignment, uniformity, spectrum, similarity by rating, biases, single rankings."""
     from nearer.analysis import analyse as run
     from nearer.analysis import side_by_side
-    from nearer.analysis.table import examples_table
+    from nearer.analysis.side_by_side import examples_table
     from nearer.baselines import load_scorer
-    from nearer.evaluation import PairTask, load_tasks
+    from nearer.evaluation import load_tasks
 
     # what can be wrong without a model first: loading and encoding take time
     if out is not None:
         _check_folder(out, force)
     loaded = load_tasks(options.split_names(tasks), data)
-    pair_tasks = [task for task in loaded if isinstance(task, PairTask)]
-    if len(pair_tasks) < len(loaded):
-        other = next(task.name for task in loaded if not isinstance(task, PairTask))
-        raise SettingError(f"--tasks: {other} has no scored pairs; analysis is of tasks such as stsb-dev or a file.")
-    for task in pair_tasks:
+    for task in loaded:
+        if not task.pairs:
+            raise SettingError(
+                f"--tasks: {task.name} has no scored pairs; analysis is of tasks such as stsb-dev or a file."
+            )
+    for task in loaded:
         if task.report:
             show_report(task.report)
     sentences = None if corpus is None else sample_corpus(corpus, size, seed)
@@ -87,7 +88,7 @@ def analyse(
         )
         found = run(
             model,
-            pair_tasks,
+            loaded,
             corpus=sentences,
             threshold=threshold,
             neighbours=neighbours,
@@ -125,7 +126,7 @@ def _check_folder(out: Path, force: bool) -> None:
 def _write(analyses: list[Analysis], compared: list[SideBySide], out: Path, arrows: bool) -> None:
     from nearer.analysis import write_analyses
     from nearer.analysis.figures import save_figure
-    from nearer.analysis.gallery import gallery
+    from nearer.analysis.plots import gallery
 
     write_analyses(analyses, out / ANALYSIS_FILE, compared=[common.to_dict() for common in compared])
     figures = gallery(analyses, compared, arrows=arrows)

@@ -82,7 +82,7 @@ LOADING, TEXT_READING = Loading(), TextReading()
 
 def sample_corpus(corpus: str, size: int, seed: int) -> list[str]:
     """So many different sentences of a text, chosen by the seed; what was dropped of the text is shown."""
-    from nearer.teachers.sample import sample_sentences
+    from nearer.teachers.rank_vectors import sample_sentences
     from nearer.text import read_sentences
 
     reading = read_sentences(corpus)

@@ -51,21 +51,19 @@ def compare(
 ) -> None:
     """Score models side by side. Shows how far each is from the first, with an interval, and published figures."""
     from nearer.analysis.compare import compare as run
-    from nearer.analysis.compare_tables import comparison_tables, rows_beside
+    from nearer.analysis.compare import comparison_tables, rows_beside
     from nearer.baselines import load_scorer
     from nearer.evaluation import load_tasks
-    from nearer.evaluation.retrieval_task import RetrievalTask
 
     if len(models) < 2:
         raise SettingError("models: one given, at least two are needed; `nearer evaluate` scores one.")
     check_json_file(json_file)
     loaded = load_tasks(options.split_names(tasks), data, strict=strict)
     for task in loaded:
-        if report := getattr(task, "report", None):
-            show_report(report)
-        if isinstance(task, RetrievalTask):
-            for remark in task.remarks():
-                say(f"{task.name} {task.split}: {remark}")
+        if task.report:
+            show_report(task.report)
+        for remark in task.remarks():
+            say(f"{task.name} {task.split}: {remark}")
     beside = rows_beside(loaded, published)
 
     def one_by_one() -> Iterator[Scorer]:

@@ -18,7 +18,7 @@ from nearer.errors import InputError, SettingError
 if TYPE_CHECKING:
     from nearer.construct.lists import ListsResult, Workforce
     from nearer.construct.requests import Engine
-    from nearer.construct.starts import ClusteredStarts, GivenStarts
+    from nearer.construct.start_sentences import ClusteredStarts, GivenStarts
     from nearer.encoder import Encoder
 
 
@@ -139,7 +139,7 @@ def lists(
     from nearer.construct.engines import load_engine
     from nearer.construct.list_growth import ListSettings
     from nearer.construct.lists import check_folder, construct_lists
-    from nearer.construct.templates import load_template
+    from nearer.construct.requests import load_template
     from nearer.versions import library_versions
 
     # what can be wrong without a model first: loading and encoding take time
@@ -216,7 +216,7 @@ def _source(
     seed: int,
     device: str | None,
 ) -> ClusteredStarts | GivenStarts:
-    from nearer.construct.starts import ClusteredStarts, GivenStarts
+    from nearer.construct.start_sentences import ClusteredStarts, GivenStarts
     from nearer.teachers import VectorStore
     from nearer.teachers.teacher import teacher_precision
     from nearer.text import read_sentences
@@ -287,8 +287,7 @@ def inspect(
 
     Several sets of lists stand side by side.
     """
-    from nearer.construct.inspect_lists import inspect_lists
-    from nearer.construct.inspect_tables import lists_table, measures_table, save_heat_maps
+    from nearer.construct.inspect_lists import inspect_lists, lists_table, measures_table, save_heat_maps
     from nearer.construct.list_files import read_lists
 
     if out is not None:

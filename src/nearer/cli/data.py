@@ -108,8 +108,7 @@ def check(
 
 def _state(name: str, folder: Path) -> tuple[str, str, str]:
     """Layout, number of pairs and state of one set."""
-    from nearer.evaluation.sts_data import MissingData, load_sts
-    from nearer.evaluation.sts_fetch import verify
+    from nearer.evaluation.sts_data import MissingData, load_sts, verify
     from nearer.evaluation.sts_sets import TASKS
 
     try:
@@ -131,7 +130,7 @@ def get(
     mirror: Annotated[Path | None, typer.Option(help="Take the hub's data sets from copies in this folder.")] = None,
 ) -> None:
     """Fetch the STS sets from the Hugging Face hub (pinned revisions, counts and checksums verified)."""
-    from nearer.evaluation.sts_fetch import fetch_sts
+    from nearer.evaluation.sts_data import fetch_sts
 
     if what != "sts":
         raise InputError(f"{what}: not a data set that can be fetched; 'sts' is.")

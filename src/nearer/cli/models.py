@@ -84,9 +84,9 @@ def evaluate(
     # the paths first: a wrong one should not cost the loading of a model
     check_json_file(json_file)
     loaded = load_tasks(options.split_names(tasks), data, strict=strict)
-    for report in (getattr(task, "report", None) for task in loaded):
-        if report:
-            show_report(report)
+    for task in loaded:
+        if task.report:
+            show_report(task.report)
     encoder = load_scorer(
         model,
         **loading.arguments(precision=precision.value),

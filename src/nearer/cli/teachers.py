@@ -121,7 +121,7 @@ def rank_encoder(
     """Make a RankEncoder of a model without training: it compares sentences by how alike they rank a corpus."""
     from nearer.encoder import Encoder
     from nearer.teachers import RankEncoder
-    from nearer.teachers.sample import sample_sentences
+    from nearer.teachers.rank_vectors import sample_sentences
     from nearer.text import read_sentences
 
     check_new_model(out)

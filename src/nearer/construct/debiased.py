@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from nearer.construct.construction import Construction, Format
-from nearer.construct.debiased_sampler import DebiasedSampler, DebiasedSettings
-from nearer.construct.distinct_sentences import DistinctSentences
+from nearer.construct.debiased_sampler import DebiasedSampler, DebiasedSettings, DistinctSentences
 from nearer.construct.positives import PositiveGenerator
 from nearer.errors import SettingError
 from nearer.progress import progress_bar

@@ -15,11 +15,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from nearer.construct import list_rules
-from nearer.construct.list_rules import RULES, Rules, cleaned, fault_of, without_repeated_end
-from nearer.construct.parse_numbered import parse_numbered
-from nearer.construct.requests import Engine, Generated, Request
-from nearer.construct.starts import Start
-from nearer.construct.templates import METHODS, Method, Template
+from nearer.construct.list_rules import RULES, Rules, cleaned, fault_of, parse_numbered, without_repeated_end
+from nearer.construct.requests import METHODS, Engine, Generated, Method, Request, Template
+from nearer.construct.start_sentences import Start
 from nearer.errors import SettingError
 
 

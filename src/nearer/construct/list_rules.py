@@ -2,6 +2,7 @@
 
 Appendix A checks lists by rule, so that they are complete and without redundancy: all sentences there, none empty, none
 with a line break, none three times. The released code also drops a list whose last sentences repeat.
+`parse_numbered` finds the sentences in one answer that holds a whole numbered list (single-step generation).
 """
 
 from __future__ import annotations
@@ -66,3 +67,33 @@ def _unquoted(text: str) -> str:
         if text[0] not in inside and text[-1] not in inside:
             return inside.strip()
     return text
+
+
+# "1. …", "1) …", "(1) …", "1: …", "**1.** …", "- 1. …", with or without space in front
+_NUMBERED = re.compile(r"^\s*(?:[-*•]\s+)?\**\(?(\d{1,4})\s*[.):](?!\d)\s*\**\s*(.*)$")
+
+
+def parse_numbered(text: str) -> list[str]:
+    """The numbered sentences from 1 on, as long as numbers go up by one.
+
+    A line without a number belongs to the sentence above it, with its line break; behind an empty line it is a remark
+    of the model's and left out, and so is what comes before the first number.
+    """
+    found: list[str] = []
+    open_sentence = False
+    for line in text.splitlines():
+        if not line.strip():
+            open_sentence = False
+            continue
+        numbered = _NUMBERED.match(line)
+        if numbered is None:
+            if open_sentence:
+                found[-1] += "\n" + line.strip()
+            continue
+        if int(numbered[1]) != len(found) + 1:
+            if found:
+                break  # it begins anew, or leaves some out
+            continue
+        found.append(numbered[2].strip())
+        open_sentence = True
+    return found

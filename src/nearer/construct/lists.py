@@ -8,19 +8,21 @@ going on after an interruption chooses none anew. Lists that were not finished a
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
 
 from nearer.construct.construction import Construction, Format
 from nearer.construct.list_growth import GrownList, ListSettings, grow_lists
-from nearer.construct.list_progress import Pace, Progress, list_progress
 from nearer.construct.requests import Engine
-from nearer.construct.starts import Start, Starts, StartSource, read_starts, write_starts
+from nearer.construct.start_sentences import Start, Starts, StartSource, read_starts, write_starts
 from nearer.errors import InputError
+from nearer.terminal import console
 
 KIND = "ranking lists"
 STARTS = "starts.jsonl"
@@ -28,6 +30,67 @@ GIVE_UP_AFTER = 32  # if the first so many lists are rejected and no other is ke
 LONGEST_SHOWN = 200
 
 MakeEngine = Callable[[], Engine]
+
+
+@dataclass
+class Pace:
+    """What was generated since `begun`, by this process or its workers."""
+
+    begun: float = field(default_factory=time.monotonic)
+    sentences: int = 0
+    tokens: int = 0
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self.begun
+
+    def __str__(self) -> str:
+        rate = self.tokens / max(self.seconds, 1e-9)
+        return f"{self.sentences:,} sentences, {self.tokens:,} tokens ({rate:,.0f}/s)"
+
+
+class Progress:
+    """How far the building has come: lists, sentences and tokens. Without a bar it only counts."""
+
+    def __init__(self) -> None:
+        self.pace = Pace()
+
+    def generated(self, sentences: int, tokens: int) -> None:
+        self.pace.sentences += sentences
+        self.pace.tokens += tokens
+
+    def ended(self) -> None:
+        """One list more."""
+
+
+@contextmanager
+def list_progress(done: int, total: int, *, shown: bool) -> Iterator[Progress]:
+    """shown: with a bar on standard error."""
+    if not shown:
+        yield Progress()
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    columns = (
+        TextColumn("ranking lists"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[pace]}"),
+        TimeRemainingColumn(elapsed_when_finished=True),
+    )
+    with Bar(*columns, console=console(stderr=True)) as bar:
+        task = bar.add_task("", total=total, completed=done, pace="")
+
+        class Shown(Progress):
+            def generated(self, sentences: int, tokens: int) -> None:
+                super().generated(sentences, tokens)
+                bar.update(task, pace=str(self.pace))
+
+            def ended(self) -> None:
+                bar.advance(task)
+
+        yield Shown()
 
 
 class Workforce(Protocol):

@@ -8,57 +8,32 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import asdict
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from nearer.construct.list_growth import GrownList, ListSettings, grow_lists
-from nearer.construct.list_progress import Progress
-from nearer.construct.lists import MakeEngine
-from nearer.construct.starts import Start
-from nearer.errors import SettingError
-from nearer.extras import require
-from nearer.ray_runtime import nodes, per_worker, plain, running
+from nearer.construct.lists import MakeEngine, Progress
+from nearer.construct.start_sentences import Start
+from nearer.ray_runtime import RayWorkforce, translate_worker_errors
 
 SHARE_OF_BATCHES = 4  # a worker's share: so many times the lists that its engine holds at once
 
 
-class OverRay:
-    """batch: how many lists an engine grows at once. gpus: of each worker; None takes one if there is one."""
+class OverRay(RayWorkforce):
+    """batch: how many lists an engine grows at once."""
 
     def __init__(self, make_engine: MakeEngine, *, workers: int, batch: int, gpus: float | None = None) -> None:
-        if workers < 1:
-            raise SettingError(f"workers: {workers} is below 1.")
-        require("ray.data", "ray", "building lists with --engine ray")
+        super().__init__("building lists with --engine ray", workers=workers, gpus=gpus)
         self.make_engine = make_engine
-        self.workers = workers
         self.share = SHARE_OF_BATCHES * batch
-        self.gpus = gpus
-        self._open = ExitStack()
-        self._resources: dict[str, Any] = {}
-
-    def __enter__(self) -> Self:
-        with ExitStack() as stack:
-            stack.enter_context(running())
-            there = nodes()
-            gpus = min(1.0, sum(node.gpus for node in there)) if self.gpus is None else self.gpus
-            self._resources = per_worker(there, self.workers, gpus)
-            self._open = stack.pop_all()  # from here on it stays until the end
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._open.close()
 
     def identity(self) -> dict[str, str]:
         """Told by a worker, since this process may lack the GPU for it."""
         import ray
 
-        task = ray.remote(**self._resources)(_identity)
-        try:
+        task = ray.remote(**self.resources)(_identity)
+        with translate_worker_errors():
             found: dict[str, str] = ray.get(task.remote(self.make_engine))
-        except ray.exceptions.RayError as error:
-            raise plain(error) from None
         return found
 
     def grow(self, starts: Sequence[Start], settings: ListSettings, progress: Progress) -> Iterator[GrownList]:
@@ -74,15 +49,13 @@ class OverRay:
             fn_constructor_args=(self.make_engine, settings),
             batch_size=self.share,
             compute=ray.data.ActorPoolStrategy(size=self.workers, max_tasks_in_flight_per_actor=1),
-            **self._resources,
+            **self.resources,
         )
-        try:
+        with translate_worker_errors():
             for row in grown.iter_rows():
                 found = GrownList(**json.loads(row["grown"]))
                 progress.generated(len(found.sentences) - 1, found.tokens)
                 yield found
-        except ray.exceptions.RayError as error:
-            raise plain(error) from None
 
 
 class _Worker:

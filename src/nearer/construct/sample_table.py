@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearer.analysis.figures import COLOURS, panels, save_figure
-from nearer.construct.distinct_sentences import DistinctSentences
-from nearer.construct.surface import overlaps
+from nearer.construct.debiased_sampler import DistinctSentences
+from nearer.construct.propensity import overlaps
 from nearer.errors import InputError
 from nearer.teachers.vector_store import VectorStore
 from nearer.text.reading import Reading

@@ -22,7 +22,7 @@ from nearer.demo.searches import compare_searches, searches_table
 from nearer.encoder import Encoder
 from nearer.errors import InputError
 from nearer.evaluation import evaluate
-from nearer.evaluation.retrieval import retrieve
+from nearer.evaluation.retrieval_task import retrieve
 from nearer.storage.whole import write_whole
 from nearer.training import train
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from nearer.encoder.comparing import Ranked, unit_rows
 from nearer.errors import SettingError
-from nearer.evaluation.retrieval import TextEncoder
+from nearer.evaluation.retrieval_task import TextEncoder
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -19,7 +19,6 @@ token is what stands at the first place: the prompt's, or the padding that stand
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -27,7 +26,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nearer.errors import ModelError, SettingError
+from nearer.errors import ModelError, SettingError, did_you_mean
 
 # pooling: the two layers that are averaged before the mean over tokens (0 is the embedding layer)
 LAYER_PAIRS = {
@@ -44,8 +43,7 @@ def check_pooling(pooling: str) -> str:
     names = pooling.split("+")
     for name in names:
         if name not in POOLINGS:
-            near = difflib.get_close_matches(name, POOLINGS, n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
+            hint = did_you_mean(name, POOLINGS)
             raise SettingError(f"pooling: {name!r} is not one of {', '.join(POOLINGS)}.{hint}")
         if len(names) > 1 and (name in LAYER_PAIRS or name == "cls_before_head" or names.count(name) > 1):
             raise SettingError(f"pooling: {name!r} cannot be joined with others ({pooling!r}).")

@@ -3,17 +3,22 @@
 from nearer.evaluation.evaluate import evaluate
 from nearer.evaluation.pair_task import PairTask, file_task
 from nearer.evaluation.results import Results
-from nearer.evaluation.task import Scorer, SentenceVectors, Task, TaskScore
-from nearer.evaluation.tasks import load_tasks
+from nearer.evaluation.task import Form, ItemScores, KnownTask, Scorer, SentenceVectors, Task, TaskKind, TaskScore
+from nearer.evaluation.tasks import load_tasks, register_kind
 
 __all__ = [
+    "Form",
+    "ItemScores",
+    "KnownTask",
     "PairTask",
     "Results",
     "Scorer",
     "SentenceVectors",
     "Task",
+    "TaskKind",
     "TaskScore",
     "evaluate",
     "file_task",
     "load_tasks",
+    "register_kind",
 ]

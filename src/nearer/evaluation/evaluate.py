@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from nearer.errors import SettingError
-from nearer.evaluation.pair_task import PairTask, check_figure
-from nearer.evaluation.reranking import READINGS, RerankingTask
+from nearer.evaluation.pair_task import check_figure
+from nearer.evaluation.reranking_task import READINGS
 from nearer.evaluation.results import Results
 from nearer.evaluation.task import Scorer, SentenceVectors, Task
 from nearer.evaluation.tasks import given_tasks, load_tasks
@@ -59,7 +58,9 @@ def evaluate(
     if reading not in (None, *READINGS):
         raise SettingError(f"reading: {reading!r} is not one of {', '.join(READINGS)}.")
     given = given_tasks(tasks)
-    loaded = [_as_asked(task, aggregation, correlation, reading) for task in load_tasks(given, data, strict=strict)]
+    asked = {"aggregation": aggregation, "correlation": correlation, "reading": reading}
+    options = {name: value for name, value in asked.items() if value is not None}
+    loaded = [task.apply_options(options) for task in load_tasks(given, data, strict=strict)]
     started = time.perf_counter()
     vectors = encode_once(encoder, loaded, batch_size=batch_size, progress=progress)
     return score_tasks(encoder, loaded, vectors, started)
@@ -85,14 +86,6 @@ def score_tasks(encoder: Scorer, tasks: Sequence[Task], vectors: SentenceVectors
         seconds=time.perf_counter() - started,
         libraries=library_versions(),
     )
-
-
-def _as_asked(task: Task, aggregation: str | None, correlation: str | None, reading: str | None) -> Task:
-    if isinstance(task, PairTask):
-        return replace(task, aggregation=aggregation or task.aggregation, correlation=correlation or task.correlation)
-    if isinstance(task, RerankingTask):
-        return replace(task, reading=reading or task.reading)
-    return task
 
 
 def _protocol(encoder: Scorer) -> dict[str, Any]:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 
 from nearer.errors import InputError, SettingError
-from nearer.evaluation.correlation import AGGREGATIONS, Values, aggregate, joined, pearson, spearman, why_undefined
+from nearer.evaluation.measures import AGGREGATIONS, Values, aggregate, joined, pearson, spearman, why_undefined
 from nearer.evaluation.sts_sets import YEARS
-from nearer.evaluation.task import Scorer, SentenceVectors, TaskScore
+from nearer.evaluation.task import ItemScores, Scorer, SentenceVectors, Task, TaskScore
 from nearer.text import read_pairs
 from nearer.text.faults import ReadReport
 from nearer.text.in_memory import Source
@@ -24,7 +24,7 @@ CORRELATIONS = {"spearman": spearman, "pearson": pearson}
 
 
 @dataclass(frozen=True)
-class PairTask:
+class PairTask(Task):
     """A task: its pairs by subset. A task without subsets has one, named like the task itself.
 
     aggregation, correlation: which of its figures stands for the task; the others are computed too.
@@ -80,6 +80,16 @@ class PairTask:
             dropped=self.report.dropped if self.report else 0,
             remark=_remark(sides),
         )
+
+    def apply_options(self, options: Mapping[str, str]) -> PairTask:
+        return replace(
+            self,
+            aggregation=options.get("aggregation", self.aggregation),
+            correlation=options.get("correlation", self.correlation),
+        )
+
+    def item_scores(self, measure: str, model: Scorer, vectors: SentenceVectors) -> ItemScores | None:
+        return ItemScores(*_sides(model, self.pairs, vectors)) if measure == figure_name("spearman", "all") else None
 
     def data_hash(self) -> str:
         """A digest of the sentences and scores in their order: equal hashes, equal data."""

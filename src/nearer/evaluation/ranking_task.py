@@ -13,16 +13,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from nearer.errors import InputError
-from nearer.evaluation.pair_task import PairTask
-from nearer.evaluation.ranking_measures import Values, by_score, kendall, mean_percent, ndcg
-from nearer.evaluation.task import Scorer, SentenceVectors, TaskScore
+from nearer.errors import InputError, SettingError
+from nearer.evaluation.measures import Values, by_score, kendall, mean_percent, ndcg
+from nearer.evaluation.sts_data import STS_KIND, load_pairs
+from nearer.evaluation.task import Form, Scorer, SentenceVectors, Task, TaskKind, TaskScore
 
 MORE_THAN = 3  # partners
 
@@ -36,7 +37,7 @@ class RankingQuery(NamedTuple):
 
 
 @dataclass(frozen=True)
-class RankingTask:
+class RankingTask(Task):
     """Queries that can be ranked; `equal` more had equal gold scores throughout."""
 
     kind: ClassVar[str] = "ranking"
@@ -106,11 +107,11 @@ class RankingTask:
         return digest.hexdigest()[:16]
 
 
-def ranking_of(task: PairTask) -> RankingTask:
+def ranking_of(task: Task) -> RankingTask:
     """The ranking task that the pairs of an STS task hold, its subsets joined."""
     scores: dict[str, dict[str, list[float]]] = {}
     for first, second, score in task.pairs:
-        if score is None:  # a PairTask has none
+        if score is None:  # a task's pairs all have one
             continue
         for sentence, partner in {(first, second): None, (second, first): None}:  # one pair where both are equal
             scores.setdefault(sentence, {}).setdefault(partner, []).append(score)
@@ -121,3 +122,38 @@ def ranking_of(task: PairTask) -> RankingTask:
     ]
     queries = [query for query in found if min(query.gold) < max(query.gold)]
     return RankingTask(f"{task.name} ranking", task.split, task.layout, queries, len(found) - len(queries))
+
+
+FORM = "ranking:"
+
+
+def _load(name: str, data: str | Path | None, strict: bool) -> RankingTask:
+    return ranking_of(load_pairs(name.removeprefix(FORM), data))
+
+
+def _check_pairs(name: str, names: Collection[str]) -> None:
+    """Known pairs have names of their own; what else follows the form must be a file."""
+    if not name or name.lower() in names or not (Path(name).is_file() or Path(name).suffix):
+        sets = [known for known in STS_KIND.known if STS_KIND.known[known].needs_data]
+        others = [known for known in STS_KIND.known if known not in sets]
+        raise SettingError(
+            f"tasks: '{FORM}{name}': a ranking is made of scored pairs: a file of them, {', '.join(others)}, or one of "
+            f"{', '.join(sets)}."
+        )
+
+
+def _shown(pairs: str) -> str:
+    """`STS-B ranking dev` for `STS-B dev`."""
+    set_name, _, split = pairs.rpartition(" ")
+    return f"{set_name} ranking {split}" if set_name else ""
+
+
+RANKING_KIND = TaskKind(
+    "ranking",
+    _load,
+    known={f"{FORM}{name}": replace(known, shown=_shown(known.shown)) for name, known in STS_KIND.known.items()},
+    # each of the seven has queries
+    groups={group: tuple(f"{FORM}{name}" for name in STS_KIND.groups["sts"]) for group in ("ranking", f"{FORM}sts")},
+    forms=(Form(FORM, "NAME", _check_pairs),),
+    title="Ranking",
+)

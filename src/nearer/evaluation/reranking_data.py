@@ -11,14 +11,14 @@ query's empty texts are passed over, and a query of nothing else is left out and
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
-from nearer.errors import InputError, SettingError
-from nearer.evaluation.reranking import RerankingQuery, RerankingTask
+from nearer.errors import InputError, SettingError, did_you_mean
+from nearer.evaluation.reranking_task import RerankingQuery, RerankingTask
 from nearer.evaluation.strict_reading import MAX_CHARACTERS, Oddities, filled_text, plain_text, stored, strictly
+from nearer.evaluation.task import Form, KnownTask, TaskKind
 from nearer.text.faults import Fault
 from nearer.text.hub import HUB_PREFIX
 from nearer.text.reading import Reading, ReadOptions
@@ -84,7 +84,7 @@ def load_reranking(
 ) -> RerankingTask:
     """A task by name (`RERANKING`: `wikiqa`, `askubuntu` …) from the folder `data` or the hub, or `rerank:PATH`.
 
-    reading: MTEB's, `mteb-v1` or `mteb-v2`; see `nearer.evaluation.reranking`. strict: an empty query is an error.
+    reading: MTEB's, `mteb-v1` or `mteb-v2`; see `nearer.evaluation.reranking_task`. strict: an empty query is an error.
     """
     spec = str(spec)
     if spec.startswith(PREFIX):
@@ -92,8 +92,7 @@ def load_reranking(
         name = PurePath(source.partition("?")[0]).name.lstrip(".").split(".")[0]
         return RerankingTask(name, "file", "file", read_queries(source, strict=strict), reading)
     if spec.lower() not in RERANKING:
-        near = difflib.get_close_matches(spec.lower(), RERANKING, n=1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
+        hint = did_you_mean(spec.lower(), RERANKING)
         raise SettingError(f"tasks: {spec!r} is neither one of {', '.join(RERANKING)} nor {PREFIX}FILE.{hint}")
     known = RERANKING[spec.lower()]
     path = _path(known, data)
@@ -194,4 +193,20 @@ ANSWERS = Shape(
     "labelled answers",
     (Field(("question", "query")), Field(("answer", "sentence", "candidate")), Field(("label", "score", "relevance"))),
     _labelled,
+)
+
+
+def _load(name: str, data: str | Path | None, strict: bool) -> RerankingTask:
+    return load_reranking(name, data, strict=strict)
+
+
+RERANKING_KIND = TaskKind(
+    "reranking",
+    _load,
+    known={
+        name: KnownTask(f"{known.name} {known.split}", known.split == "test", needs_data=not known.repository)
+        for name, known in RERANKING.items()
+    },
+    forms=(Form(PREFIX, "FILE"),),
+    title="Reranking",
 )

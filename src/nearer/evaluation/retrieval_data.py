@@ -27,11 +27,13 @@ import math
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import parse_qsl
 
-from nearer.errors import InputError
+from nearer.errors import InputError, SettingError
 from nearer.evaluation.retrieval_files import LAYOUTS, Files, find_judgements, find_texts
 from nearer.evaluation.retrieval_task import RetrievalTask
 from nearer.evaluation.strict_reading import MAX_CHARACTERS, Oddities, filled_text, plain_text, strictly
+from nearer.evaluation.task import Form, TaskKind
 from nearer.text.faults import Fault, ReadReport
 from nearer.text.reading import Reading, ReadOptions
 from nearer.text.records import Row
@@ -258,4 +260,26 @@ JUDGEMENTS = Shape(
         Field(("score", "relevance", "label")),
     ),
     _build_judgement,
+)
+
+
+PREFIX = "retrieval:"
+
+
+def _load(name: str, data: str | Path | None, strict: bool) -> RetrievalTask:
+    """`retrieval:FOLDER?split=dev&strict=true`; a folder may have a question mark in its own name."""
+    place = name.removeprefix(PREFIX)
+    folder, mark, asked = (place, "", "") if Path(place).is_dir() else place.partition("?")
+    options = dict(parse_qsl(asked, keep_blank_values=True))
+    split, own = options.pop("split", "test"), options.pop("strict", "true" if strict else "false")
+    if options or (mark and not asked) or not split or own not in ("true", "false"):
+        raise SettingError(
+            f"tasks: {name!r}: no such folder, and what may follow one is ?split=NAME, ?strict=true or "
+            "?split=NAME&strict=true."
+        )
+    return load_retrieval(folder, split=split, strict=own == "true")
+
+
+RETRIEVAL_KIND = TaskKind(
+    "retrieval", _load, forms=(Form(PREFIX, "FOLDER"),), title="Retrieval: finding documents for queries"
 )

@@ -1,4 +1,4 @@
-"""From names to tasks: the one place that knows which names there are, and what each stands for.
+"""From names to tasks: the one place that knows which kinds of task there are, and which names each has.
 
 | name | task |
 | --- | --- |
@@ -9,48 +9,63 @@
 | `ranking:stsb`, `ranking:FILE` | the ranking task that scored pairs hold; `ranking` is those of the seven |
 | `wikiqa`, `askubuntu` …, `rerank:FILE` | queries with candidates |
 | `retrieval:FOLDER`, `retrieval:FOLDER?split=dev&strict=true` | queries over a corpus |
+
+Other packages add kinds by `register_kind` or by an entry point of the group `nearer.tasks`.
 """
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl
 
-from nearer.encoder.sources import BUNDLED
-from nearer.errors import SettingError
-from nearer.evaluation.pair_task import PairTask, file_task
-from nearer.evaluation.ranking_task import ranking_of
-from nearer.evaluation.reranking_data import RERANKING, load_reranking
-from nearer.evaluation.retrieval_data import load_retrieval
-from nearer.evaluation.sts_data import load_sts
-from nearer.evaluation.sts_sets import EVERYDAY, SEVEN, TASKS
-from nearer.evaluation.task import Task
-from nearer.evaluation.transfer_data import TRANSFER, TRANSFER_DEV, load_labelled, load_transfer
+from nearer.errors import SettingError, did_you_mean, first_line
+from nearer.evaluation.pair_task import file_task
+from nearer.evaluation.ranking_task import RANKING_KIND
+from nearer.evaluation.reranking_data import RERANKING_KIND
+from nearer.evaluation.retrieval_data import RETRIEVAL_KIND
+from nearer.evaluation.sts_data import STS_KIND
+from nearer.evaluation.sts_sets import EVERYDAY
+from nearer.evaluation.task import KnownTask, Task, TaskKind
+from nearer.evaluation.transfer_data import TRANSFER_KIND
 from nearer.text.in_memory import is_table
 
-RANKING_OF, RERANK, RETRIEVAL = "ranking:", "rerank:", "retrieval:"
-LABELLED = {"transfer:": "test", "transfer-fast:": "fast"}  # form: setting
-FAST = {f"{name}-fast": name for name in TRANSFER}
-GROUPS: dict[str, tuple[str, ...]] = {
-    "sts": SEVEN,
-    "transfer": tuple(TRANSFER),
-    "transfer-fast": tuple(FAST),
-    "transfer-dev": tuple(TRANSFER_DEV),
-    "ranking": tuple(f"{RANKING_OF}{name}" for name in SEVEN),  # each of them has queries
-}
-KINDS: dict[str, tuple[str, ...]] = {
-    "sts": ("sts", EVERYDAY, *TASKS),
-    "transfer": ("transfer", "transfer-fast", "transfer-dev", *TRANSFER, *FAST, *TRANSFER_DEV),
-    "ranking": ("ranking",),
-    "reranking": tuple(RERANKING),
-}
-NAMES = tuple(name for names in KINDS.values() for name in names)
-FORMS = ("transfer:FILE", f"{RANKING_OF}NAME", f"{RERANK}FILE", f"{RETRIEVAL}FOLDER")
-TESTS = {*SEVEN, "sick-r-all", *TRANSFER, *FAST, *(name for name, known in RERANKING.items() if known.split == "test")}
-ON_THE_HUB = {name for name, known in RERANKING.items() if known.repository}
+# in the order in which messages list them
+KINDS: tuple[TaskKind, ...] = (
+    STS_KIND,  # any file without a form before it is one of scored pairs
+    TRANSFER_KIND,
+    RANKING_KIND,
+    RERANKING_KIND,
+    RETRIEVAL_KIND,
+)
+ENTRY_POINTS = "nearer.tasks"
+_registered: dict[str, TaskKind] = {}
+
+
+def register_kind(kind: TaskKind) -> None:
+    """Make a kind of task known by its names: `load_tasks`, `evaluate`, `compare` and the commands then have it.
+
+    A kind that is registered again replaces itself. Its names and forms must be its own.
+    """
+    _check_kind(kind, (other for other in _all_kinds() if other.kind != kind.kind))
+    _registered[kind.kind] = kind
+
+
+def _check_kind(kind: TaskKind, others: Iterable[TaskKind]) -> None:
+    if kind.kind in (own.kind for own in KINDS):
+        raise SettingError(f"tasks: the kind {kind.kind!r} is one of nearer's own; give yours another name.")
+    taken = {name: other.kind for other in others for name in _all_names(other)}
+    for name in _all_names(kind):
+        if name in taken:
+            raise SettingError(f"tasks: {name!r} of the kind {kind.kind!r} is a name of the kind {taken[name]!r}.")
+        if name != name.lower():
+            raise SettingError(f"tasks: {name!r} of the kind {kind.kind!r} is not in lower case, as names are.")
+
+
+def _all_names(kind: TaskKind) -> tuple[str, ...]:
+    return (*kind.groups, *kind.known, *(form.prefix for form in kind.forms))
 
 
 def load_tasks(tasks: Sequence[str | Task], data: str | Path | None, *, strict: bool = False) -> list[Task]:
@@ -67,28 +82,25 @@ def load_tasks(tasks: Sequence[str | Task], data: str | Path | None, *, strict: 
             single[id(given)] = given
     if not single:
         raise SettingError(f"tasks: none named; sts, {EVERYDAY} or a file of scored pairs.")
-    return [_load(task, data, strict) if isinstance(task, str) else task for task in single.values()]
+    return [_kind_of(task).load(task, data, strict) if isinstance(task, str) else task for task in single.values()]
 
 
 def given_tasks(tasks: Any) -> list[str | Task]:
     """What was given as tasks in Python, one by one; scored pairs in memory are made tasks."""
     if isinstance(tasks, Mapping) and not any(hasattr(part, "column_names") for part in tasks.values()):
         return [_given(part, f"tasks[{name!r}]", name) for name, part in tasks.items()]
-    if isinstance(tasks, (str, Path, Mapping)) or is_table(tasks) or not isinstance(tasks, Iterable):
+    if isinstance(tasks, (str, Path, Mapping, Task)) or is_table(tasks) or not isinstance(tasks, Iterable):
         return [_given(tasks, "tasks")]
     several = list(tasks)
     if several and all(_is_record(item) for item in several):
         return [_given(several, "tasks")]
-    return [_given(item, f"tasks[{place}]") for place, item in enumerate(several)]
+    return [_given(item, f"tasks[{number}]") for number, item in enumerate(several)]
 
 
 def _given(task: Any, argument: str, name: str | None = None) -> str | Task:
     if isinstance(task, (str, Path)):
         return str(task) if name is None else file_task(task, name=name)
-    if hasattr(task, "sentences") and hasattr(task, "score"):
-        given: Task = task
-        return given
-    return file_task(task, name=name, argument=argument)
+    return task if isinstance(task, Task) else file_task(task, name=name, argument=argument)
 
 
 def _is_record(item: Any) -> bool:
@@ -96,115 +108,95 @@ def _is_record(item: Any) -> bool:
     return isinstance(item, Mapping) or (isinstance(item, (list, tuple)) and bool(item) and isinstance(item[0], str))
 
 
+def task_names() -> tuple[str, ...]:
+    """All names that messages list, kind by kind; forms such as `rerank:FILE` are not among them."""
+    return tuple(name for kind in _all_kinds() for name in kind.names)
+
+
 def expand(name: str) -> tuple[str, ...]:
     """The single tasks that a name stands for, as they are written here; what is no name of a task is an error."""
     lowered = name.lower()
-    if lowered in GROUPS:
-        return GROUPS[lowered]
-    if lowered in NAMES:
-        return (lowered,)
-    if lowered.startswith(RANKING_OF):
-        return tuple(f"{RANKING_OF}{pairs}" for pairs in _expand_pairs(name[len(RANKING_OF) :]))
-    for form in (*LABELLED, RERANK, RETRIEVAL):
-        if lowered.startswith(form) and len(name) > len(form):
-            return (form + name[len(form) :],)
-    if _is_file(name):
+    for kind in _all_kinds():
+        if lowered in kind.groups:
+            return kind.groups[lowered]
+        if lowered in kind.known:
+            return (lowered,)
+    for kind in _all_kinds():
+        for form in kind.forms:
+            rest = name[len(form.prefix) :]
+            if lowered.startswith(form.prefix) and (rest or form.check):
+                if form.check:
+                    form.check(rest, task_names())
+                return (form.prefix + rest,)
+    if Path(name).is_file() or Path(name).suffix:
         return (name,)
     raise _unknown(name)
 
 
 def needs_data(name: str) -> bool:
     """Whether a task of this name is to be had only with the folder of the published sets."""
-    published = [single.removeprefix(RANKING_OF) for single in expand(name)]
-    return any(single in NAMES and single != EVERYDAY and single not in ON_THE_HUB for single in published)
+    return any(_known(single).needs_data for single in expand(name))
 
 
 def is_test(name: str) -> bool:
     """Whether nothing may be selected by it: a published test set, or what is made of one."""
-    return any(single.removeprefix(RANKING_OF) in TESTS for single in expand(name))
+    return any(_known(single).is_test for single in expand(name))
 
 
 def shown_name(name: str) -> str:
     """`STS-B dev` for `stsb-dev`: what a published task is called among the results; empty for any other."""
-    lowered = name.lower()
-    if lowered.startswith(RANKING_OF):
-        set_name, split = TASKS.get(lowered.removeprefix(RANKING_OF), ("", ""))
-        return f"{set_name} ranking {split}" if set_name else ""
-    if lowered in TRANSFER_DEV:
-        return f"{TRANSFER_DEV[lowered].name} dev"
-    if FAST.get(lowered, lowered) in TRANSFER:
-        return TRANSFER[FAST.get(lowered, lowered)].name
-    if lowered in RERANKING:
-        return f"{RERANKING[lowered].name} {RERANKING[lowered].split}"
-    return " ".join(TASKS.get(lowered, ()))
+    return _known(name.lower()).shown
 
 
-def _load(name: str, data: str | Path | None, strict: bool) -> Task:
-    form, colon, rest = name.partition(":")
-    if form + colon == RANKING_OF:
-        return ranking_of(_load_pairs(rest, data))
-    if form + colon == RETRIEVAL:
-        return _load_retrieval(rest, strict)
-    if form + colon == RERANK or name in RERANKING:
-        return load_reranking(name, data, strict=strict)
-    if form + colon in LABELLED:
-        return load_labelled(rest, setting=LABELLED[form + colon])
-    if name in FAST:
-        return load_transfer(FAST[name], _folder(name, "SentEval's sets", data), setting="fast")
-    if name in TRANSFER or name in TRANSFER_DEV:
-        return load_transfer(name, _folder(name, "SentEval's sets", data))
-    return _load_pairs(name, data)
+def kind_name(kind: str) -> str:
+    """As tables write it: `STS` for `sts`."""
+    return next((known.shown for known in _all_kinds() if known.kind == kind), "") or kind
 
 
-def _load_retrieval(name: str, strict: bool) -> Task:
-    folder, mark, asked = (name, "", "") if Path(name).is_dir() else name.partition("?")
-    options = dict(parse_qsl(asked, keep_blank_values=True))
-    split, own = options.pop("split", "test"), options.pop("strict", "true" if strict else "false")
-    if options or (mark and not asked) or not split or own not in ("true", "false"):
-        raise SettingError(
-            f"tasks: '{RETRIEVAL}{name}': no such folder, and what may follow one is ?split=NAME, ?strict=true or "
-            "?split=NAME&strict=true."
-        )
-    return load_retrieval(folder, split=split, strict=own == "true")
+def kind_title(kind: str) -> str:
+    """The heading of its scores: `Retrieval: finding documents for queries`."""
+    return next((known.title for known in _all_kinds() if known.kind == kind), "") or kind
 
 
-def _load_pairs(name: str, data: str | Path | None) -> PairTask:
-    if name == EVERYDAY:
-        return file_task(BUNDLED / "everyday-pairs.tsv", name=EVERYDAY)
-    if name not in TASKS:
-        return file_task(name)
-    [task] = load_sts([name], _folder(name, "the STS sets", data))
-    return task
+def _known(single: str) -> KnownTask:
+    return next((kind.known[single] for kind in _all_kinds() if single in kind.known), KnownTask())
 
 
-def _folder(name: str, holds: str, data: str | Path | None) -> str | Path:
-    if data is None:
-        raise SettingError(f"tasks: {name!r} needs the folder of {holds}; name it by data.", argument="data")
-    beside_others = Path(data) / "senteval"  # a folder of all data has SentEval's below, beside the reranking sets
-    return beside_others if beside_others.is_dir() else data
+def _kind_of(single: str) -> TaskKind:
+    """Of a name that `expand` gave."""
+    for kind in _all_kinds():
+        if single in kind.known or any(single.startswith(form.prefix) for form in kind.forms):
+            return kind
+    return STS_KIND
 
 
-def _expand_pairs(name: str) -> tuple[str, ...]:
-    """As `expand`, of names of scored pairs alone."""
-    lowered = name.lower()
-    if lowered == "sts":
-        return SEVEN
-    if lowered == EVERYDAY or lowered in TASKS:
-        return (lowered,)
-    if not name or lowered in NAMES or not _is_file(name):
-        raise SettingError(
-            f"tasks: '{RANKING_OF}{name}': a ranking is made of scored pairs: a file of them, {EVERYDAY}, or one of "
-            f"{', '.join(TASKS)}."
-        )
-    return (name,)
+def _all_kinds() -> Iterator[TaskKind]:
+    """Our own first: a package that cannot be loaded is no hindrance to tasks that are not its own."""
+    yield from KINDS
+    yield from {**_installed_kinds(), **_registered}.values()
 
 
-def _is_file(name: str) -> bool:
-    return Path(name).is_file() or bool(Path(name).suffix)
+@cache
+def _installed_kinds() -> dict[str, TaskKind]:
+    """The kinds of other packages that are installed here."""
+    kinds: dict[str, TaskKind] = {}
+    for entry in entry_points(group=ENTRY_POINTS):
+        try:
+            kind = entry.load()
+        except Exception as error:  # whatever another package raises
+            raise SettingError(
+                f"tasks: the kind {entry.name!r} of an installed package ({entry.value}) cannot be loaded "
+                f"({first_line(error)}); mend or remove the package."
+            ) from error
+        if not isinstance(kind, TaskKind):
+            raise SettingError(f"tasks: {entry.value} of an installed package is no TaskKind; mend or remove it.")
+        _check_kind(kind, (*KINDS, *kinds.values()))
+        kinds[kind.kind] = kind
+    return kinds
 
 
 def _unknown(name: str) -> SettingError:
-    near = difflib.get_close_matches(name.lower(), NAMES, n=1)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
-    kinds = "; ".join(f"{kind}: {', '.join(names)}" for kind, names in KINDS.items())
-    return SettingError(f"tasks: {name!r} is neither a file nor a task. {kinds}; or {', '.join(FORMS)}.{hint}")
+    kinds = "; ".join(f"{kind.kind}: {', '.join(kind.names)}" for kind in _all_kinds() if kind.names)
+    forms = ", ".join(form.prefix + form.follows for kind in _all_kinds() for form in kind.forms if form.follows)
+    hint = did_you_mean(name.lower(), task_names())
+    return SettingError(f"tasks: {name!r} is neither a file nor a task. {kinds}; or {forms}.{hint}")

@@ -21,9 +21,8 @@ from numpy.typing import NDArray
 
 from nearer.distributed import local_device
 from nearer.errors import InputError, SettingError
-from nearer.evaluation.regression import Examples
-from nearer.evaluation.stacked_regression import fit_stacked
-from nearer.evaluation.task import Scorer, SentenceVectors, TaskScore, Vectors
+from nearer.evaluation.stacked_regression import Examples, fit_stacked
+from nearer.evaluation.task import Scorer, SentenceVectors, Task, TaskScore, Vectors
 from nearer.evaluation.transfer_designs import DESIGNS, HELD_OUT, SETTINGS, STRENGTHS, Outcome, Parts
 
 ACCURACY, DEV_ACCURACY, F1 = "accuracy", "dev accuracy", "f1"
@@ -43,7 +42,7 @@ def in_order(examples: Iterable[Example]) -> list[Example]:
 
 
 @dataclass(frozen=True)
-class TransferTask:
+class TransferTask(Task):
     """Labelled examples and the design by which they are learned and tested (see `transfer_designs`).
 
     measure: `accuracy` is the test's; with `dev accuracy` nothing is tested and no test example has to be there, so
@@ -70,8 +69,8 @@ class TransferTask:
                 raise SettingError(f"{what}: {value!r} is not one of {', '.join(known)}.")
         self._check_classes()
 
-    @property
-    def split(self) -> str:
+    @cached_property
+    def split(self) -> str:  # type: ignore[override]
         if self.measure == DEV_ACCURACY:
             return "dev"
         return f"{SETTINGS[self.setting].folds}-fold" if self._tests_folds else "test"

@@ -17,16 +17,16 @@ they are examples all the same, with the vector of the empty text. Each file may
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from nearer.errors import InputError, SettingError
+from nearer.errors import InputError, SettingError, did_you_mean
 from nearer.evaluation.strict_reading import MAX_CHARACTERS, filled_text, stored, stored_lines, strictly
 from nearer.evaluation.sts_data import MissingData
+from nearer.evaluation.task import Form, KnownTask, TaskKind, find_published
 from nearer.evaluation.transfer import ACCURACY, DEV_ACCURACY, Example, TransferTask, in_order
 from nearer.text.faults import Fault
 from nearer.text.reading import Reading, ReadOptions
@@ -162,9 +162,7 @@ def load_transfer(
     for_dev = lowered in TRANSFER_DEV
     if lowered not in TRANSFER and not for_dev:
         known = (*TRANSFER, *TRANSFER_DEV)
-        near = difflib.get_close_matches(lowered, known, n=1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise SettingError(f"tasks: {name!r} is not one of {', '.join(known)}.{hint}")
+        raise SettingError(f"tasks: {name!r} is not one of {', '.join(known)}.{did_you_mean(lowered, known)}")
     root = Path(folder)
     if not root.is_dir():
         raise InputError(f"{folder}: no such data folder; {HINT}.")
@@ -224,6 +222,32 @@ LABELLED = Shape(
     "labelled sentences",
     (Field(("sentence", "text")), Field(("label", "class", "category"))),
     _labelled,
+)
+
+
+FORMS = {"transfer:": "test", "transfer-fast:": "fast"}  # form: setting
+FAST = {f"{name}-fast": name for name in TRANSFER}
+
+
+def _load(name: str, data: str | Path | None, strict: bool) -> TransferTask:
+    for form, setting in FORMS.items():
+        if name.startswith(form):
+            return load_labelled(name.removeprefix(form), setting=setting)
+    folder = find_published(name, "SentEval's sets", data)
+    return load_transfer(FAST.get(name, name), folder, setting="fast" if name in FAST else None)
+
+
+TRANSFER_KIND = TaskKind(
+    "transfer",
+    _load,
+    known={
+        **{name: KnownTask(known.name, is_test=True, needs_data=True) for name, known in TRANSFER.items()},
+        **{fast: KnownTask(TRANSFER[name].name, is_test=True, needs_data=True) for fast, name in FAST.items()},
+        **{name: KnownTask(f"{known.name} dev", needs_data=True) for name, known in TRANSFER_DEV.items()},
+    },
+    groups={"transfer": tuple(TRANSFER), "transfer-fast": tuple(FAST), "transfer-dev": tuple(TRANSFER_DEV)},
+    forms=(Form("transfer:", "FILE"), Form("transfer-fast:", "")),
+    title="Classification on top of the vectors",
 )
 
 

@@ -1,4 +1,7 @@
-"""From what was named to what is exported: a model, and the run that made it where that can be told."""
+"""From what was named to what is exported: a model, and the run that made it where that can be told.
+
+What leaves the machine names files without the folders that they lie in.
+"""
 
 from __future__ import annotations
 
@@ -46,3 +49,21 @@ def load_source(named: str | Path, **options: Any) -> Source:
         raise ModelError(f"{named}: is neither a run (no config.yaml) nor a model (no config.json or modules.json).")
     model = load_model(folder if folder.is_dir() else named, device="cpu", **options)
     return Source(str(named), model, run)
+
+
+def without_folders(value: Any) -> Any:
+    """The same facts, with paths of this machine cut down to their last part. Names on the hub stay as they are."""
+    if isinstance(value, dict):
+        return {name: without_folders(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [without_folders(part) for part in value]
+    return Path(value).name if isinstance(value, str) and is_local(value) else value
+
+
+def is_local(name: str) -> bool:
+    """Whether this is a path of this machine, not a name that means something elsewhere."""
+    if "\n" in name or name.startswith("hf:"):
+        return False
+    if name.startswith(("/", "~", "./", "../")) or name in (".", ".."):
+        return True
+    return name.count("/") > 0 and Path(name).exists()

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from nearer.encoder.sources import BUNDLED_MODELS, MODELS_VARIABLE
-from nearer.export.public import is_local, without_folders
-from nearer.export.source import Source
+from nearer.export.source import Source, is_local, without_folders
 from nearer.report.numbers import duration, figure
 from nearer.report.recipe_notes import recipe_notes, shown
 from nearer.report.run_folder import MODEL

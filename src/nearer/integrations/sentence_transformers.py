@@ -20,8 +20,15 @@ import torch
 from torch import Tensor, nn
 
 from nearer.errors import SettingError
-from nearer.integrations.list_scores import batch_scores, given_scores, list_scores, teacher_scores
-from nearer.integrations.loss_base import Loss, LossBase, check_settings
+from nearer.integrations.loss_base import (
+    Loss,
+    LossBase,
+    batch_scores,
+    check_settings,
+    given_scores,
+    list_scores,
+    teacher_scores,
+)
 from nearer.integrations.teacher_labels import teacher_labels
 from nearer.objectives import contrast, list_mle, list_net, ranking_consistency
 

@@ -22,7 +22,7 @@ from nearer.methods.facts import ACL_2023, MethodFacts, Paper
 from nearer.objectives import contrast, rank_regression
 from nearer.objectives.similarity import similarities
 from nearer.teachers import CorpusCovariance, CorpusRanks, RankEncoder, Teacher, TeacherList
-from nearer.teachers.sample import sample_places
+from nearer.teachers.rank_vectors import sample_places
 from nearer.teachers.teacher import TeacherLength, longest_for_teachers, reading_remark, teacher_identity
 from nearer.text.reading import Reading
 from nearer.units import LARGEST_SEED

@@ -3,6 +3,6 @@
 Stands on analysis and evaluation. Of training it knows the files that a run leaves, not the code.
 """
 
-from nearer.report.write import report_after_run, write_report
+from nearer.report.page import report_after_run, write_report
 
 __all__ = ["report_after_run", "write_report"]

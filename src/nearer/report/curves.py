@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nearer.report.axis import Axis, linear, logarithmic
-from nearer.report.chart import Chart, Points, described, figure, figures, legend
+from nearer.report.chart import Axis, Chart, Points, described, figure, figures, legend, linear, logarithmic
 from nearer.report.markup import Html, element, note, paragraph, section
 from nearer.report.metrics_log import MetricsLog
 from nearer.report.numbers import count, listed

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from nearer.analysis import SideBySide, TaskAnalysis
 from nearer.analysis.bias import Bin
-from nearer.report.axis import Axis, linear, logarithmic, named
-from nearer.report.chart import Chart, Points, described, figure
+from nearer.report.chart import Axis, Chart, Points, described, figure, linear, logarithmic, named
 from nearer.report.markup import Html
 from nearer.report.numbers import count, short
 from nearer.report.subjects import Subject

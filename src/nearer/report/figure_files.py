@@ -29,7 +29,7 @@ def check_figures(folder: Path) -> None:
 def write_figures(subjects: Sequence[Subject], measured: Measured, folder: Path) -> list[Path]:
     """Curves and analyses, each as SVG and PNG; those there are replaced."""
     from nearer.analysis.figures import figure_of, save_figure
-    from nearer.analysis.gallery import gallery
+    from nearer.analysis.plots import gallery
 
     runs = [subject for subject in subjects if subject.run is not None]
     figures = {

@@ -8,13 +8,16 @@ from collections.abc import Iterable, Sequence
 
 # of no use in a page: HTML has no way to write them
 CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufdd0-\ufdef\ufffe\uffff]")
-VOID = ("link", "meta")
 
 
 class Html(str):
     """Markup. Any other string is escaped on its way into the page."""
 
     __slots__ = ()
+
+    def __html__(self) -> str:
+        """Asked for by Jinja, which then leaves it as it is."""
+        return self
 
 
 def text(content: str) -> Html:
@@ -37,7 +40,7 @@ def element(name: str, /, *children: str, **attributes: str | float | bool | Non
         attribute = key.rstrip("_").replace("_", "-")
         parts.append(attribute if value is True else f'{attribute}="{text(str(value))}"')
     opening = f"<{' '.join(parts)}>"
-    return Html(opening if name in VOID else f"{opening}{join(children)}</{name}>")
+    return Html(f"{opening}{join(children)}</{name}>")
 
 
 def join(parts: Iterable[str], between: str = "") -> Html:
@@ -52,11 +55,6 @@ def breakable(name: str) -> Html:
 def sentence(content: str) -> Html:
     """Somebody's text: its direction, and marks that turn it, end with it."""
     return element("bdi", content, dir="auto")
-
-
-def link(target: str, name: str) -> Html:
-    """To another part of the page."""
-    return element("a", name, href=f"#{target}")
 
 
 def section(name: str, title: str, *children: str) -> Html:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from nearer.analysis import Analysis, Comparison, SideBySide, SpearmanPair, analyse, paired_bootstrap, side_by_side
 from nearer.baselines import load_scorer
 from nearer.errors import InputError, NearerError
-from nearer.evaluation import PairTask, Scorer, Task, TaskScore, evaluate, load_tasks
+from nearer.evaluation import Scorer, Task, TaskScore, evaluate, load_tasks
 from nearer.evaluation.held_out_task import NAME as HELD_OUT
 from nearer.evaluation.sts_sets import EVERYDAY
 from nearer.report.subjects import Subject
@@ -95,7 +95,7 @@ def measure(
     progress: bool = False,
 ) -> Measured:
     """loaded: models that are there already, by target. options: of loading models that are not the folder of a run."""
-    pairs = [task for task in tasks if isinstance(task, PairTask) and _can_be_analysed(task)]
+    pairs = [task for task in tasks if _can_be_analysed(task)]
     scores: list[list[TaskScore]] = []
     protocols: dict[str, dict[str, Any]] = {}
     analysed, analyses = [], []
@@ -125,7 +125,7 @@ def measure(
 
 
 def _can_be_analysed(task: Task) -> bool:
-    return isinstance(task, PairTask) and len({pair.score for pair in task.pairs}) > 1
+    return len({pair.score for pair in task.pairs}) > 1
 
 
 def _differences(analyses: Sequence[Analysis]) -> list[list[Comparison | None]]:

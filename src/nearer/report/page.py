@@ -1,25 +1,33 @@
-"""The page: one HTML file that holds its style and its script, asks for nothing from anywhere, and lets nothing in."""
+"""From targets to the page on disk, and figures as files beside it.
+
+The page is one HTML file that holds its style and its script, asks for nothing from anywhere, and lets nothing in.
+"""
 
 from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import nearer
+from nearer.analysis.compare import AUTO, rows_beside
+from nearer.errors import InputError, first_line
+from nearer.evaluation import Scorer, Task
 from nearer.evaluation.published import Published
-from nearer.report.behind import behind_section
+from nearer.report.analysis_section import behind_section, rankings_section
 from nearer.report.curves import curves_section
-from nearer.report.markup import Html, element, link
-from nearer.report.measured import Measured
-from nearer.report.rankings import rankings_section
-from nearer.report.reproduce import reproduce_section
+from nearer.report.figure_files import check_figures, write_figures
+from nearer.report.markup import Html, text
+from nearer.report.measured import Measured, chosen_tasks, measure
 from nearer.report.scores import scores_section
-from nearer.report.subjects import Subject
-from nearer.report.trained import trained_section
+from nearer.report.subjects import Subject, read_subjects
+from nearer.report.training_section import page_command, reproduce_section, trained_section
 from nearer.report.verdict import title, verdict
+from nearer.storage.whole import write_whole
 
+PAGE = "report.html"
 HERE = Path(__file__).parent
 PARTS = {
     "trained": "How",
@@ -31,10 +39,99 @@ PARTS = {
 }
 
 
-def page(
+def write_report(
+    targets: str | Path | Sequence[str | Path],
+    out: str | Path,
+    *,
+    tasks: Sequence[str | Task] | None = None,
+    data: str | Path | None = None,
+    published: str | Sequence[Published] = AUTO,
+    figures: str | Path | None = None,
+    corpus: Sequence[str] | None = None,
+    examples: int = 3,
+    loaded: Mapping[str, Scorer] | None = None,
+    options: Mapping[str, Any] | None = None,
+    device: str | None = None,
+    precision: str = "float32",
+    batch_size: int | None = None,
+    force: bool = False,
+    progress: bool = False,
+) -> Path:
+    """Write one page about runs and models side by side.
+
+    tasks: to score all models on and, those with scored pairs, to look behind; None for the first run's dev tasks, or
+    what can be had of them. data: folder of the published sets. published: rows to stand beside, or which ones, as
+    `rows_beside` has it. figures: a folder for all drawings as SVG and PNG. corpus: sentences for rank vectors.
+    loaded: models that are in memory already, by target. options: of loading models that are not the folder of a run.
+    force: replace a page that is there.
+    """
+    named = [targets] if isinstance(targets, str | Path) else list(targets)
+    place = Path(out)
+    _check(place, force)
+    if figures is not None:
+        check_figures(Path(figures))
+    if isinstance(published, str):
+        rows_beside([], published)  # names that are unknown
+    subjects = read_subjects(named)
+    wanted, remarks = chosen_tasks(subjects, tasks, data)
+    measured = measure(
+        subjects,
+        wanted,
+        loaded=loaded,
+        device=device,
+        batch_size=batch_size,
+        precision=precision,
+        options=options,
+        corpus=corpus,
+        examples=examples,
+        progress=progress,
+    )
+    measured.remarks.extend(remarks)
+    if isinstance(published, str):
+        scores = [score for own in measured.scores for score in own]
+        published = rows_beside(scores, published)
+    names = [task for task in tasks or () if isinstance(task, str)]
+    command = page_command([str(target) for target in named], place, names, data, dict(options or {}))
+    try:
+        write_whole(place, render_page(subjects, measured, published=published, made_by=command))
+    except OSError as error:
+        raise InputError(f"{out}: cannot be written ({error.strerror}).") from None
+    if figures is not None:
+        write_figures(subjects, measured, Path(figures))
+    return place
+
+
+def report_after_run(
+    folder: str | Path, *, model: Scorer | None = None, device: str | None = None, say: Callable[[str], None] = print
+) -> Path | None:
+    """The page of a run that has just ended, in its folder. Never fails: a run is worth more than its page.
+
+    model: the finished model, if it is in memory; else it is loaded to the device. say: gets the reason why there is
+    no page, and the command to try again.
+    """
+    loaded = {} if model is None else {str(folder): model}
+    try:
+        return write_report(folder, Path(folder) / PAGE, loaded=loaded, device=device, force=True)
+    except Exception as error:  # whatever it is
+        reason = first_line(error).rstrip(".")
+        say(f"no report ({reason}); try again with: nearer report {folder} --out {Path(folder) / PAGE}")
+        return None
+
+
+def _check(out: Path, force: bool) -> None:
+    """What would be in the way of the page, before models are loaded."""
+    if out.is_dir():
+        raise InputError(f"{out}: is a folder; name a file, such as {out / PAGE}.")
+    if not out.parent.is_dir():
+        raise InputError(f"{out}: the folder {out.parent} does not exist.")
+    if out.exists() and not force:
+        raise InputError(f"{out}: is there already; name another --out, or --force to replace it.")
+
+
+def render_page(
     subjects: Sequence[Subject], measured: Measured, *, published: Sequence[Published] = (), made_by: str = ""
 ) -> str:
-    """made_by: the command that writes it."""
+    """`page.html.jinja`, filled in. made_by: the command that writes it."""
     sections = {
         "trained": trained_section(subjects),
         "curves": curves_section(subjects),
@@ -43,44 +140,22 @@ def page(
         "rankings": rankings_section(measured),
         "reproduce": reproduce_section(subjects, made_by),
     }
-    entries = [element("li", link(name, PARTS[name])) for name, content in sections.items() if content]
-    header = element(
-        "header",
-        element("p", "nearer report", class_="kicker"),
-        element("h1", title(subjects)),
-        verdict(subjects, measured),
-        element("nav", element("ul", *entries), aria_label="parts of this page"),
+    from jinja2 import Environment, StrictUndefined
+
+    # `text` escapes all that no `element` made
+    environment = Environment(
+        trim_blocks=True, keep_trailing_newline=True, undefined=StrictUndefined, autoescape=True, finalize=text
     )
-    footer = element("footer", element("p", f"Made by nearer {nearer.__version__}."))
-    body = element("body", header, element("main", *sections.values()), footer, _script())
-    document = element("html", _head(f"{title(subjects)} · nearer report"), body, lang="en")
-    return f"<!doctype html>\n{document}\n"
-
-
-def _head(name: str) -> Html:
-    # no text on this page can load or run anything, even if it were taken for markup
-    policy = (
-        f"default-src 'none'; img-src data:; style-src {_digest(_style())}; "
-        f"script-src {_digest(_file('page.js'))}; base-uri 'none'; form-action 'none'"
+    return environment.from_string(_file("page.html.jinja")).render(
+        title=title(subjects),
+        verdict=verdict(subjects, measured),
+        sections=sections,
+        parts=PARTS,
+        version=nearer.__version__,
+        style=Html((HERE.parent / "look.css").read_text(encoding="utf-8") + _file("page.css")),
+        script=Html(_file("page.js")),
+        digest=_digest,
     )
-    return element(
-        "head",
-        element("meta", charset="utf-8"),
-        element("meta", http_equiv="Content-Security-Policy", content=policy),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", name="color-scheme", content="light dark"),
-        element("title", name),
-        element("link", rel="icon", href="data:,"),
-        element("style", Html(_style())),
-    )
-
-
-def _style() -> str:
-    return (HERE.parent / "look.css").read_text(encoding="utf-8") + _file("page.css")
-
-
-def _script() -> Html:
-    return element("script", Html(_file("page.js")))
 
 
 def _file(name: str) -> str:

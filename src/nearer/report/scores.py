@@ -1,26 +1,92 @@
-"""Scores on tasks: a column a model, a row a task; and figures that others published, marked as such, below."""
+"""Scores on tasks: a column a model, a row a task; and figures that others published, marked as such, below.
+
+Figures share a row only if task, split, measure and data are the same.
+"""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from nearer.analysis.compare_tables import PROTOCOLS
+from nearer.analysis.compare import PROTOCOLS
 from nearer.evaluation.published import Published
 from nearer.evaluation.task import TaskScore
+from nearer.evaluation.tasks import kind_title
 from nearer.report.markup import Html, cell, element, join, note, paragraph, section, table
 from nearer.report.numbers import LACKING, figure, listed
-from nearer.report.score_rows import Block, Row, blocks
 from nearer.report.subjects import Subject
 
-KINDS = {
-    "sts": "STS: similarity of sentences",
-    "transfer": "Classification on top of the vectors",
-    "ranking": "Ranking",
-    "reranking": "Reranking",
-    "retrieval": "Retrieval: finding documents for queries",
-}
+UNTESTED = ("dev", "train")
+
+
+@dataclass
+class Row:
+    """One task; scores by the place of the model among all."""
+
+    sample: TaskScore
+    name: str = ""
+    scores: dict[int, TaskScore] = field(default_factory=dict)
+
+    @property
+    def averaged(self) -> bool:
+        """What was selected on says nothing about the test."""
+        return self.sample.split not in UNTESTED
+
+
+@dataclass(frozen=True)
+class Block:
+    """Tasks of one kind and one layout of the data: those that can be averaged, the others after them."""
+
+    kind: str
+    layout: str
+    rows: list[Row]
+
+    @property
+    def averaged(self) -> list[Row]:
+        return [row for row in self.rows if row.averaged]
+
+    def average(self, place: int) -> float | None:
+        """A model's mean over the tasks; None where it lacks one, or one is undefined."""
+        found = [row.scores[place].score for row in self.averaged if place in row.scores]
+        known = [score for score in found if score is not None]
+        return statistics.fmean(known) if len(known) == len(self.averaged) else None
+
+
+def blocks(scores: Sequence[Sequence[TaskScore]]) -> list[Block]:
+    """scores: those of each model. Blocks and rows in the order in which they first come."""
+    rows: dict[tuple[str, ...], Row] = {}
+    for place, own in enumerate(scores):
+        for score in own:
+            key = (score.kind, score.layout, score.task, score.split, score.measure, score.data_hash)
+            rows.setdefault(key, Row(score)).scores[place] = score
+    _name(list(rows.values()))
+    found: dict[tuple[str, str], Block] = {}
+    for row in rows.values():
+        kind, layout = row.sample.kind, row.sample.layout
+        found.setdefault((kind, layout), Block(kind, layout, [])).rows.append(row)
+    for block in found.values():
+        block.rows.sort(key=lambda row: not row.averaged)
+    return list(found.values())
+
+
+def _name(rows: Sequence[Row]) -> None:
+    """The shortest names that tell rows apart: the task, then with its split, its data's layout, its data's digest."""
+    forms = [
+        (
+            sample.task if sample.split in ("test", "file") else f"{sample.task} {sample.split}",
+            f"{sample.task} {sample.split}, {sample.measure}",
+            f"{sample.task} {sample.split}, {sample.measure}, {sample.layout}",
+        )
+        for sample in (row.sample for row in rows)
+    ]
+    for place, row in enumerate(rows):
+        same_block = [n for n, other in enumerate(rows) if other.sample.kind == row.sample.kind]
+        own = [name for form, name in enumerate(forms[place]) if [forms[n][form] for n in same_block].count(name) == 1]
+        row.name = own[0] if own else f"{forms[place][-1]}, data {row.sample.data_hash[:8]}"
+
+
 LAYOUTS = {"file": "from files", "senteval": "SentEval’s text", "raw": "raw text", "flat": "raw text, from the hub"}
 
 
@@ -41,7 +107,7 @@ def scores_section(
 
 
 def _block(block: Block, subjects: Sequence[Subject], published: Sequence[Published]) -> Iterator[Html]:
-    title = KINDS.get(block.kind, block.kind)
+    title = kind_title(block.kind)
     measures = list(dict.fromkeys(row.sample.measure for row in block.rows))
     yield element("h3", f"{title}, {LAYOUTS.get(block.layout, block.layout)}")
     columns = list(_columns(subjects))

@@ -12,11 +12,11 @@ from nearer.report.measured import Measured
 from nearer.report.numbers import count, duration, figure, listed, signed
 from nearer.report.recipe_notes import shown
 from nearer.report.run_folder import Run
-from nearer.report.score_rows import Block, blocks
+from nearer.report.scores import Block, blocks
 from nearer.report.subjects import Subject
 
 METHODS = {"simcse": "SimCSE", "rankcse": "RankCSE", "rankencoder": "RankEncoder", "debcse": "DebCSE"}
-MOST_TOLD = 4  # runs told of one by one; tables tell of more
+MOST_DESCRIBED = 4  # runs told of one by one; tables tell of more
 
 
 class Headline(NamedTuple):
@@ -25,7 +25,7 @@ class Headline(NamedTuple):
 
 
 def title(subjects: Sequence[Subject]) -> str:
-    names = [f"{name} ({len(own)} seeds)" if len(own) > 1 else name for name, own in _told_together(subjects).items()]
+    names = [f"{name} ({len(own)} seeds)" if len(own) > 1 else name for name, own in _group_by_label(subjects).items()]
     return listed(names) if len(names) <= 3 else f"{', '.join(names[:2])} and {len(names) - 2} more"
 
 
@@ -35,19 +35,19 @@ def verdict(subjects: Sequence[Subject], measured: Measured) -> Html:
         facts = list(_headlines(subjects[0], measured))
         entries = [element("div", element("dt", fact.words), element("dd", fact.figure)) for fact in facts]
         parts.append(element("dl", *entries, class_="headlines") if entries else Html())
-    together = _told_together(subjects)
-    for name, own in list(together.items())[:MOST_TOLD]:
+    together = _group_by_label(subjects)
+    for name, own in list(together.items())[:MOST_DESCRIBED]:
         runs = [subject.run for subject in own if subject.run is not None]
         if runs:
             label = [element("strong", f"{name}: ")] if len(together) > 1 else []
-            parts.append(paragraph(*label, " ".join(filter(None, _told(runs)))))
-    if len(together) > MOST_TOLD:
+            parts.append(paragraph(*label, " ".join(filter(None, _describe(runs)))))
+    if len(together) > MOST_DESCRIBED:
         parts.append(paragraph(f"{len(together)} runs and models are shown side by side; the tables have all figures."))
     parts += [paragraph(words) for words in _comparison(subjects, measured)]
     return join(parts)
 
 
-def _told_together(subjects: Sequence[Subject]) -> dict[str, list[Subject]]:
+def _group_by_label(subjects: Sequence[Subject]) -> dict[str, list[Subject]]:
     """Runs that differ by their seed under one name, all others by themselves."""
     together: dict[str, list[Subject]] = {}
     for subject in subjects:
@@ -69,7 +69,7 @@ def _headlines(subject: Subject, measured: Measured) -> Iterator[Headline]:
         yield Headline(duration(run.seconds), "of training")
 
 
-def _told(runs: Sequence[Run]) -> Iterator[str]:
+def _describe(runs: Sequence[Run]) -> Iterator[str]:
     """What was done, from the first of runs that differ by their seed, and how all of them went on dev."""
     run = runs[0]
     settings = run.settings

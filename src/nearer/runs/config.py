@@ -19,8 +19,8 @@ CONFIG, LOCK = "config.yaml", ".lock"
 class RunConfig(FileFacts):
     """What a run was started with.
 
-    recipe: its name. settings: the loop's and the method's, as they are used. corpus, columns, reading: the text, and how
-    it is read. data: the folder of the published sets. libraries: versions at the start. numerics: how it computes.
+    recipe: its name. settings: the loop's and the method's, as they are used. corpus, columns, reading: the text, and
+    how it is read. data: the folder of the published sets. libraries: versions at the start. numerics: how it computes.
     tokens: the token store of its text. learns_from: digests of teachers and the like, by name.
     """
 

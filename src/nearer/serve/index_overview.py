@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from torch.nn.functional import normalize
 
 from nearer.analysis.geometry import alignment, anisotropy, uniformity
-from nearer.analysis.group_labels import label_groups
 from nearer.analysis.kmeans import fit_centres, nearest
 from nearer.analysis.tsne import FEWEST, plane, tsne
+from nearer.analysis.words import label_groups
 
 if TYPE_CHECKING:
     from nearer.search import SearchIndex

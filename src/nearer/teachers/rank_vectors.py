@@ -1,16 +1,18 @@
 """Rank vectors (RankEncoder, Eq. 2 and 3): a sentence as the order in which it sees a corpus.
 
 Two sentences are alike if they rank the corpus alike: the dot product of their normalised rank vectors is Spearman's
-correlation of their similarity lists.
+correlation of their similarity lists. The corpus is a sample of a text's sentences, the same for the same seed.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Protocol
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import normalize
 
@@ -133,3 +135,27 @@ def _checked(corpus: Tensor) -> Tensor:
     if len(corpus) < 2:
         raise InputError(f"corpus: a ranking needs at least 2 sentences, {len(corpus)} given.")
     return corpus
+
+
+def sample_places(places: NDArray[np.int64], size: int, seed: int) -> NDArray[np.int64]:
+    """`size` of these, in rising order; all of them if there are no more."""
+    places = np.sort(places)
+    if len(places) <= size:
+        return places
+    return np.sort(np.random.default_rng(seed).choice(places, size, replace=False))
+
+
+def sample_sentences(sentences: Iterable[str], size: int, seed: int) -> list[str]:
+    """Of a text that is read once: those with the `size` smallest of numbers drawn for each."""
+    random = np.random.default_rng(seed)
+    seen: set[int] = set()
+    kept: list[tuple[float, int, str]] = []
+    for place, sentence in enumerate(sentences):
+        key = hash(sentence)
+        if key in seen:
+            continue
+        seen.add(key)
+        kept.append((random.random(), place, sentence))
+        if len(kept) >= 2 * size:
+            kept = sorted(kept)[:size]
+    return [sentence for _, _, sentence in sorted(sorted(kept)[:size], key=lambda item: item[1])]

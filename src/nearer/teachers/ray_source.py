@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ray.data import Datasource, ReadTask
 from ray.data.block import BlockMetadata
 
-from nearer.teachers.missing import MissingSentences, marked_sentences
+from nearer.teachers.missing_sentences import MissingSentences, marked_sentences
 from nearer.text.batches import chunks
 from nearer.text.hub import HUB_PREFIX
 from nearer.text.reading import Reading, ReadOptions

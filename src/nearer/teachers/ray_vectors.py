@@ -12,9 +12,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Generator
-from contextlib import ExitStack
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,61 +20,42 @@ from numpy.typing import NDArray
 
 from nearer.encoder import Encoder
 from nearer.encoder.encoding import BulkEncoding, once_each
-from nearer.errors import SettingError
 from nearer.extras import require
 from nearer.progress import Advance
-from nearer.ray_runtime import OBJECT_STORE, nodes, per_worker, plain, running
-from nearer.teachers.missing import MissingSentences, sentence_keys
+from nearer.ray_runtime import OBJECT_STORE, RayWorkforce, translate_worker_errors
+from nearer.teachers.missing_sentences import MissingSentences, sentence_keys
 from nearer.text.reading import changed
 
 # Windows that a worker has at a time: one computed, one tokenised
 WINDOWS_AT_A_TIME = 2
+PURPOSE = "embedding with --engine ray"
 
 
 def check_ray() -> None:
     """Whether it is installed."""
-    require("ray.data", "ray", "embedding with --engine ray")
+    require("ray.data", "ray", PURPOSE)
 
 
-class OverRay:
-    """workers: None takes one for each GPU, or two. gpus: of each worker; None takes one if the cluster has any."""
+class OverRay(RayWorkforce):
+    """workers, gpus: see `RayWorkforce`."""
 
     def __init__(self, encoder: Encoder, *, workers: int | None = None, gpus: float | None = None) -> None:
-        if workers is not None and workers < 1:
-            raise SettingError(f"workers: {workers} is below 1.")
-        check_ray()
+        super().__init__(PURPOSE, workers=workers, gpus=gpus)
         self.encoder = encoder
-        self.workers = workers or 0
-        self.gpus = gpus
-        self._each: dict[str, Any] = {}
-        self._open = ExitStack()
 
-    def __enter__(self) -> Self:
-        weights = sum(tensor.nbytes for tensor in self.encoder.state_dict().values())
-        with ExitStack() as stack:
-            stack.enter_context(running(object_store=OBJECT_STORE + 2 * weights))
-            there = nodes()
-            all_gpus = sum(node.gpus for node in there)
-            gpus = min(1.0, all_gpus) if self.gpus is None else self.gpus
-            self.workers = self.workers or (int(all_gpus // gpus) if gpus else 2)
-            self._each = per_worker(there, self.workers, gpus)
-            self._open = stack.pop_all()  # from here on it stays until the end
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._open.close()
+    def object_store(self) -> int:
+        weights: int = sum(tensor.nbytes for tensor in self.encoder.state_dict().values())
+        return OBJECT_STORE + 2 * weights
 
     @property
     def device(self) -> torch.device:
-        return torch.device("cuda" if self._each["num_gpus"] else "cpu")
+        return torch.device("cuda" if self.resources["num_gpus"] else "cpu")
 
     def windows(
         self, missing: MissingSentences, size: int, options: dict[str, Any], advance: Advance
     ) -> Generator[NDArray[np.float16]]:
-        import ray
-
         done, wanted = 0, missing.wanted
-        try:
+        with translate_worker_errors():
             for table in self._encoded(missing, size, options).iter_batches(batch_size=None, batch_format="pyarrow"):
                 for row in table.to_pylist():
                     vectors = np.frombuffer(row["vectors"], dtype=np.float16).reshape(-1, self.encoder.dimension)
@@ -85,8 +64,6 @@ class OverRay:
                     done += len(vectors)
                     advance(len(vectors))
                     yield vectors
-        except ray.exceptions.RayError as error:
-            raise plain(error) from None
 
     def _encoded(self, missing: MissingSentences, size: int, options: dict[str, Any]) -> Any:
         """A data set with a row for each window, computed as it is read."""
@@ -111,7 +88,7 @@ class OverRay:
                     max_concurrent_calls_per_actor=WINDOWS_AT_A_TIME,
                     enable_true_multi_threading=True,
                 ),
-                **self._each,
+                **self.resources,
             )
 
 

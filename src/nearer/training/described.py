@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import re
 import types
@@ -17,7 +16,7 @@ import annotated_types
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from nearer.errors import SettingError
+from nearer.errors import SettingError, nearest_name
 from nearer.methods import known_methods
 from nearer.teachers import TeacherSettings
 from nearer.training.recipes import Recipe, find_recipe, load_recipe
@@ -45,8 +44,8 @@ def settings_of(method: str | None = None) -> dict[str, list[Setting]]:
     """By heading: all that a recipe of a method can set, or of any method."""
     methods = known_methods()
     if method is not None and method not in methods:
-        near = difflib.get_close_matches(method, methods, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(methods)}."
+        near = nearest_name(method, methods)
+        hint = f"did you mean {near!r}?" if near else f"there are {', '.join(methods)}."
         raise SettingError(f"method: there is none named {method!r}; {hint}")
     chosen = [method] if method is not None else list(methods)
     of_methods = {name: list(_settings(methods[name].Settings)) for name in chosen}

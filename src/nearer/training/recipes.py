@@ -5,7 +5,6 @@ Every mistake in a recipe is reported at once, unknown settings with the nearest
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from nearer.errors import SettingError, shown
+from nearer.errors import SettingError, did_you_mean, nearest_name, shown
 from nearer.methods import known_methods
 from nearer.training.settings import TrainingSettings
 from nearer.typed_files import Unreadable, parse_yaml, parsed_file
@@ -50,8 +49,7 @@ def find_recipe(source: str | Path) -> Path:
         return path
     path = FOLDER / f"{source}.yaml"
     if not path.exists():
-        near = difflib.get_close_matches(str(source), recipe_names(), n=1)
-        hint = f" Did you mean {near[0]!r}?" if near else " `nearer recipes` lists them."
+        hint = did_you_mean(str(source), recipe_names()) or " `nearer recipes` lists them."
         raise SettingError(f"recipe: there is none named {str(source)!r}.{hint}")
     return path
 
@@ -128,5 +126,5 @@ def _unknown(key: str, known: set[str]) -> str:
     if key == "teachers":
         taught = [name for name, method in known_methods().items() if method.facts.teachers != "none"]
         return f"teachers: this method learns without; {', '.join(taught[:-1])} and {taught[-1]} learn from some"
-    near = difflib.get_close_matches(str(key), known, n=1, cutoff=0.5)
-    return f"{key}: no such setting" + (f", did you mean {near[0]!r}?" if near else "")
+    near = nearest_name(str(key), known, cutoff=0.5)
+    return f"{key}: no such setting" + (f", did you mean {near!r}?" if near else "")

@@ -16,14 +16,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from nearer.analysis import geometry
 from nearer.analysis.ratings import positive_threshold
 from nearer.encoder import Encoder
 from nearer.encoder.batching import Tokenised
 from nearer.errors import SettingError
-from nearer.evaluation import PairTask, SentenceVectors, Task, load_tasks
-from nearer.evaluation.correlation import spearman
+from nearer.evaluation import SentenceVectors, Task, load_tasks
 from nearer.evaluation.held_out_task import NAME as HELD_OUT
 from nearer.evaluation.held_out_task import held_out_task, write_task
+from nearer.evaluation.measures import spearman
 from nearer.evaluation.retrieval_task import RetrievalTask
 from nearer.evaluation.tasks import is_test, needs_data
 from nearer.text.reading import Reading
@@ -57,13 +58,13 @@ class Selection:
                 raise SettingError(f"select_on: {name!r} is a test set; select on a dev set such as stsb-dev.")
         tasks = load_tasks(select_on, data)
         for task in tasks:
-            if isinstance(task, PairTask) and len({pair.score for pair in task.pairs}) < 2:
+            if task.pairs and len({pair.score for pair in task.pairs}) < 2:
                 raise SettingError(f"select_on: all gold scores of {task.name} are equal; nothing can be told by it.")
         self.selecting = len(tasks)
         tasks += load_tasks(watch_on, data) if watch_on else []
         self.sentences = list(dict.fromkeys(sentence for task in tasks for sentence in task.sentences()))
         places = {sentence: place for place, sentence in enumerate(self.sentences)}
-        self.tasks = [_Pairs(task, places) if isinstance(task, PairTask) else _Other(task, places) for task in tasks]
+        self.tasks = [_Pairs(task, places) if task.pairs else _Other(task, places) for task in tasks]
         names = [f"{task.name} {task.split}" for task in tasks]
         self.names = _distinct([*names[: self.selecting], *(f"{name} (watched)" for name in names[self.selecting :])])
         self._tokenised: Tokenised | None = None
@@ -94,7 +95,7 @@ class Selection:
 class _Pairs:
     """A task of pairs, scored on the device: where its sentences stand among all, and their gold scores."""
 
-    def __init__(self, task: PairTask, places: dict[str, int]) -> None:
+    def __init__(self, task: Task, places: dict[str, int]) -> None:
         self.first = torch.tensor([places[pair.first] for pair in task.pairs])
         self.second = torch.tensor([places[pair.second] for pair in task.pairs])
         self.gold: NDArray[np.float64] = np.array([pair.score for pair in task.pairs], dtype=np.float64)
@@ -133,13 +134,8 @@ def _distinct(names: list[str]) -> list[str]:
 
 
 def uniformity(vectors: Tensor, most: int = 2000) -> float:
-    """log E exp(−2 ‖x − y‖²) over pairs of distinct sentences (SimCSE, Eq. 3); 0 when all are alike."""
-    unit = normalize(vectors[:most].float(), dim=-1)
-    if len(unit) < 2:
-        return 0.0
-    nearness = torch.exp(-2 * (2 - 2 * unit @ unit.T).clamp(min=0)).double()
-    # each pair stands in it twice, and each sentence beside itself
-    return float(torch.log((nearness.sum() - nearness.diagonal().sum()) / (len(unit) * (len(unit) - 1))))
+    """That of the first `most` sentences; 0 of a single one."""
+    return geometry.uniformity(vectors[:most]) if len(vectors) > 1 else 0.0
 
 
 @dataclass(frozen=True)

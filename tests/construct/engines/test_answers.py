@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nearer.construct.engines.answers import Answers, TokenTexts
+from nearer.construct.engines.decoding import Answers, TokenTexts
 from nearer.construct.requests import Generated, Request
 
 TEXTS = ["", "a", " b", "\n", ".\n", "\nc", " ", "d\u2028e"]

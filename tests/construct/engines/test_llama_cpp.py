@@ -11,8 +11,7 @@ import pytest
 from decoding_by_hand import told
 
 from nearer.construct.engines import load_engine
-from nearer.construct.engines.llama_cpp import LlamaCppEngine
-from nearer.construct.engines.llama_file import Token
+from nearer.construct.engines.llama_cpp import LlamaCppEngine, Token
 from nearer.construct.requests import Generated, Request
 from nearer.errors import MissingExtraError, ModelError, SettingError
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 from decoding_by_hand import ByHand, answers, make_tiny, mixed_requests, prompts, told
 
-from nearer.construct.engines import attention, load_engine
+from nearer.construct.engines import key_values, load_engine
 from nearer.construct.requests import Generated, Request
 from nearer.errors import ModelError, SettingError
 
@@ -145,7 +145,7 @@ def test_other_attention_is_used_as_it_is(tmp_path: Path) -> None:
     )  # fmt: skip
     Gemma2ForCausalLM(config).save_pretrained(folder)
     engine = load_engine(folder, batch=3, max_new_tokens=9, device="cpu")
-    assert engine.language.model.config._attn_implementation != attention.NAME
+    assert engine.language.model.config._attn_implementation != key_values.ATTENTION
     assert engine.window == 64
     by_hand = ByHand(folder, 64)
     for given in answers(engine, mixed_requests(6, 1.5)).values():

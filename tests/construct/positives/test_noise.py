@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nearer.construct.positives import WordFrequencies
-from nearer.construct.positives.noise import Noise, NoiseGenerator
-from nearer.construct.positives.pieces import split
+from nearer.construct.positives.noise import Noise, NoiseGenerator, split
 
 FREQUENT = WordFrequencies(("the", "of", "and", "in", "to"), ("的", "是", "了"))
 MASK = "[MASK]"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from nearer.construct.engines.sources import find_language_model
+from nearer.construct.model_files import find_language_model
 from nearer.errors import SettingError
 
 if TYPE_CHECKING:
@@ -38,9 +38,9 @@ def load_engine(
         raise SettingError(f"{'batch' if batch < 1 else 'max_new_tokens'}: must be at least 1.")
     if kind not in ("auto", "transformers", "llama.cpp"):
         raise SettingError(f"engine: {kind!r} is not one of auto, transformers, llama.cpp.")
-    from nearer.construct.engines.choosing import Choosing
+    from nearer.construct.engines.decoding import TokenSampling
 
-    choosing = Choosing(temperature, top_p, seed)
+    choosing = TokenSampling(temperature, top_p, seed)
     path = find_language_model(model)
     if kind == "llama.cpp":
         from nearer.construct.engines.llama_cpp import LlamaCppEngine

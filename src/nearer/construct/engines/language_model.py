@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nearer.construct.engines import attention
-from nearer.construct.engines.answers import TokenTexts
+from nearer.construct.engines import key_values
+from nearer.construct.engines.decoding import TokenTexts
 from nearer.construct.engines.key_values import LayerShape, Rows
 from nearer.construct.engines.prompts import Prompts
 from nearer.errors import ModelError, SettingError, first_line
@@ -94,9 +94,9 @@ def fit_for_rows(model: Any, name: str) -> list[LayerShape]:
     tokens = torch.arange(1, PROBE + 1, device=model.device) % model.get_input_embeddings().weight.shape[0]
     expected = model(input_ids=tokens[None]).logits[0, -1].double()
     own = model.config._attn_implementation
-    attention.register()
+    key_values.register_attention()
     reasons = []
-    for implementation in (attention.NAME, own):
+    for implementation in (key_values.ATTENTION, own):
         try:
             model.set_attn_implementation(implementation)
             shapes = _layer_shapes(model, tokens)

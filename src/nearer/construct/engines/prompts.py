@@ -1,12 +1,16 @@
-"""Contexts before anything is generated: each computed once, kept for a while, the part that all share only once.
+"""Prompts as token ids, and their contexts: each computed once, kept for a while, the part that all share only once.
 
 The prompt of a sentence is at the next step the prompt to move away from; and all prompts begin with the same
 instruction. So what a step has to compute anew is one sentence for each list.
+
+`chat_ids` writes a prompt as the model has learnt to read it: as a user's turn in its chat template, or plain where it
+has none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,8 +18,8 @@ import torch
 from torch import Tensor
 from transformers import DynamicCache
 
-from nearer.construct.engines.attention import causal_mask
-from nearer.construct.engines.key_values import Ids, LayerShape
+from nearer.construct.engines.key_values import Ids, LayerShape, causal_mask
+from nearer.errors import ModelError, first_line
 
 Context = tuple[int, ...]  # a prompt's tokens but the last, which is fed to the model as its first step
 SHARED_FROM = 8  # tokens that must be common to all before sharing them is worth it
@@ -194,3 +198,44 @@ def _pass(
 def common_beginning(one: Context, other: Context) -> int:
     length = min(len(one), len(other))
     return next((n for n in range(length) if one[n] != other[n]), length)
+
+
+REMEMBERED = 4096  # a prompt comes twice: as the one before, then as the one to move away from
+ToIds = Callable[[str], tuple[int, ...]]
+
+
+def chat_ids(tokenizer: Any, name: str) -> ToIds:
+    """Prompts to token ids by a transformers tokenizer and its template."""
+    if not tokenizer.chat_template:
+        closing = {token for token in (tokenizer.eos_token_id, tokenizer.sep_token_id) if token is not None}
+
+        def plain(prompt: str) -> tuple[int, ...]:
+            ids = tokenizer(prompt, add_special_tokens=True)["input_ids"]
+            while len(ids) > 1 and ids[-1] in closing:  # some tokenizers close every text
+                ids = ids[:-1]
+            return tuple(ids)
+
+        return lru_cache(REMEMBERED)(plain)
+
+    def templated(prompt: str) -> tuple[int, ...]:
+        text = rendered(tokenizer.chat_template, prompt, name, tokenizer.special_tokens_map)
+        return tuple(tokenizer(text, add_special_tokens=False)["input_ids"])  # the template has written them
+
+    return lru_cache(REMEMBERED)(templated)
+
+
+def rendered(template: str, prompt: str, name: str, special_tokens: dict[str, Any]) -> str:
+    """The text of a conversation in which the user has spoken and the model is about to."""
+    from transformers.utils.chat_template_utils import render_jinja_template
+
+    try:
+        texts: Any = render_jinja_template(
+            conversations=[[{"role": "user", "content": prompt}]],
+            chat_template=template,
+            add_generation_prompt=True,
+            enable_thinking=False,  # models that can think aloud are asked for the sentence at once; others ignore it
+            **special_tokens,
+        )[0]
+    except Exception as error:  # a template is a program of the model's maker
+        raise ModelError(f"{name}: its chat template does not work ({first_line(error)}).") from error
+    return str(texts[0])

@@ -12,13 +12,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nearer.construct.engines.answers import Answers
-from nearer.construct.engines.chat import chat_ids
-from nearer.construct.engines.choosing import Choosing, check_tokens
+from nearer.construct.engines.decoding import Answers, TokenSampling, check_tokens
 from nearer.construct.engines.key_values import Rows
 from nearer.construct.engines.language_model import LanguageModel, load_language_model, next_logits
-from nearer.construct.engines.prompts import Context, Prompts
-from nearer.construct.engines.sources import digest
+from nearer.construct.engines.prompts import Context, Prompts, chat_ids
+from nearer.construct.model_files import digest
 from nearer.construct.requests import Generated, Request
 
 KEPT_FOR_EACH = 256  # tokens of prompts that are kept, for each place
@@ -44,7 +42,7 @@ class TransformersEngine:
     """batch: requests at once; each has two rows of the batch that the model sees, or one if there is no guidance."""
 
     def __init__(
-        self, language: LanguageModel, path: Path, choosing: Choosing, batch: int, max_new_tokens: int
+        self, language: LanguageModel, path: Path, choosing: TokenSampling, batch: int, max_new_tokens: int
     ) -> None:
         self.language, self.choosing, self.batch, self.max_new_tokens = language, choosing, batch, max_new_tokens
         self.window = language.window
@@ -57,7 +55,7 @@ class TransformersEngine:
     def load(
         cls,
         path: Path,
-        choosing: Choosing,
+        choosing: TokenSampling,
         batch: int,
         max_new_tokens: int,
         device: torch.device,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from nearer.construct.positives.by_name import generator_by_name
-from nearer.construct.positives.contract import PositiveGenerator
-from nearer.construct.positives.word_frequencies import WordFrequencies
+from nearer.construct.positives.generators import PositiveGenerator, generator_by_name
+from nearer.construct.positives.noise import WordFrequencies
 
 __all__ = ["PositiveGenerator", "WordFrequencies", "generator_by_name"]

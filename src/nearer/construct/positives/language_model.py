@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from nearer.construct.positives.generator_files import generator_folder
+from nearer.construct.model_files import generator_folder
 from nearer.encoder.backbone import longest_input, quiet
 from nearer.encoder.batching import cut, longest_first
 from nearer.encoder.tokenizer import load_tokenizer

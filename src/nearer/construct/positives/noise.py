@@ -1,13 +1,101 @@
-"""Noise: one or two frequent words inserted, or one or two words masked (DebCSE, §4.2)."""
+"""Noise: one or two frequent words of the text inserted, or one or two words masked (DebCSE, §4.2).
+
+It works on the pieces of a sentence: words between spaces, or characters where a language writes without spaces.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from random import Random
+from typing import Self
 
-from nearer.construct.positives.pieces import has_word, split
-from nearer.construct.positives.word_frequencies import WordFrequencies
+from nearer.analysis.words import words
+from nearer.errors import InputError, SettingError
+
+KEPT = 200
+
+
+@dataclass(frozen=True)
+class WordFrequencies:
+    """The most frequent words, lower-cased, by falling frequency (equal ones by the alphabet).
+
+    spaced: of sentences with spaces between words; unspaced: single characters of sentences without (Chinese,
+    Japanese, Thai, …). One of the two is empty in most texts, never both.
+    """
+
+    spaced: tuple[str, ...]
+    unspaced: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if not self.spaced and not self.unspaced:
+            raise InputError("the text has no words, so none are frequent; noise needs a text of sentences.")
+
+    @classmethod
+    def of(cls, sentences: Iterable[str], kept: int = KEPT) -> Self:
+        """Counted in one pass; `kept` of each kind are kept. Numbers are no words here."""
+        if kept < 1:
+            raise SettingError(f"frequent_words: {kept} is below 1.")
+        spaced: Counter[str] = Counter()
+        unspaced: Counter[str] = Counter()
+        for sentence in sentences:
+            if is_unspaced(sentence):
+                unspaced.update(UNSPACED_CHARACTER.findall(sentence))
+            else:
+                spaced.update(words(sentence))
+        return cls(_most_frequent(spaced, kept), _most_frequent(unspaced, kept))
+
+    def fitting(self, unspaced: bool) -> tuple[str, ...]:
+        """Those for a sentence of the kind; the other kind's where the text had none of it."""
+        first, second = (self.unspaced, self.spaced) if unspaced else (self.spaced, self.unspaced)
+        return first or second
+
+    def digest(self) -> str:
+        described = "\n".join([*self.spaced, "", *self.unspaced])
+        return hashlib.blake2b(described.encode(), digest_size=16).hexdigest()
+
+
+def _most_frequent(counts: Counter[str], kept: int) -> tuple[str, ...]:
+    lettered = [(word, count) for word, count in counts.items() if any(map(str.isalpha, word))]
+    lettered.sort(key=lambda pair: (-pair[1], pair[0]))
+    return tuple(word for word, _ in lettered[:kept])
+
+
+# Thai and Lao, Burmese, Khmer, kana, Han. Their vowel signs and tone marks belong to the character before.
+_UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+    "\uff66-\uff9f\U00020000-\U0003ffff"
+)
+_MARKS = (
+    "\u0e31\u0e34-\u0e3a\u0e47-\u0e4e\u0eb1\u0eb4-\u0ebc\u0ec8-\u0ecd\u102b-\u103e\u17b4-\u17d3\u3099\u309a\uff9e\uff9f"
+)
+UNSPACED_CHARACTER = re.compile(f"[{_UNSPACED}]")
+# A space behind a piece belongs to it, so that pieces joined give the sentence again.
+UNSPACED_PIECE = re.compile(rf"[{_UNSPACED}][{_MARKS}]*\s*|[^\s{_UNSPACED}]+\s*")
+OTHER_WORD = re.compile(rf"[^\W{_UNSPACED}]+")
+WORD_CHARACTER = re.compile(r"\w")
+
+
+def is_unspaced(sentence: str) -> bool:
+    """Whether it has more characters of scripts written without spaces between words than words of others."""
+    characters = len(UNSPACED_CHARACTER.findall(sentence))
+    return characters > 0 and characters > len(OTHER_WORD.findall(sentence))
+
+
+def split(sentence: str) -> tuple[list[str], str]:
+    """The pieces of a sentence, and what joins them again."""
+    if is_unspaced(sentence):
+        return UNSPACED_PIECE.findall(sentence.strip()), ""
+    return sentence.split(), " "
+
+
+def has_word(piece: str) -> bool:
+    """False for punctuation alone."""
+    return WORD_CHARACTER.search(piece) is not None
+
 
 # A sentence with few possible noises gives up after so many draws for each candidate asked for.
 DRAWS = 10

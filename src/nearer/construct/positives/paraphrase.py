@@ -11,9 +11,8 @@ from typing import Any
 import torch
 
 from nearer.construct.positives.language_model import Generation, LanguageModel
-from nearer.construct.positives.noise import Noise
+from nearer.construct.positives.noise import Noise, WordFrequencies
 from nearer.construct.positives.rewriting import fault, rewritten
-from nearer.construct.positives.word_frequencies import WordFrequencies
 from nearer.errors import InputError, SettingError
 
 PLACE = "{sentence}"

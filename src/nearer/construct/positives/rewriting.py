@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from random import Random
 
-from nearer.construct.positives.noise import DRAWS, Noise
-from nearer.construct.positives.pieces import has_word, split
+from nearer.construct.positives.noise import DRAWS, Noise, has_word, split
 
 # Different noise often ends in the same output; so often are those tried again that have too few.
 ROUNDS = 3

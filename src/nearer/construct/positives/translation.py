@@ -8,9 +8,8 @@ from collections.abc import Sequence
 import torch
 
 from nearer.construct.positives.language_model import LanguageModel
-from nearer.construct.positives.noise import Noise
+from nearer.construct.positives.noise import Noise, WordFrequencies
 from nearer.construct.positives.rewriting import fault, rewritten
-from nearer.construct.positives.word_frequencies import WordFrequencies
 from nearer.errors import ModelError
 
 

@@ -1,4 +1,6 @@
-"""A generator from its specification, one line of text as the command line and recipes have it.
+"""What a generator of positive candidates is (DebCSE, §4.2), and which ones there are, by their specification.
+
+A specification is one line of text, as the command line and recipes have it:
 
     noise
     back-translation:THERE,BACK       two translation models, each by name or folder
@@ -10,14 +12,38 @@ Settings stand behind a question mark: `paraphrase:MODEL?template=FILE&plain_fir
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
 import torch
 
-from nearer.construct.positives.contract import PositiveGenerator
-from nearer.construct.positives.noise import NoiseGenerator
-from nearer.construct.positives.word_frequencies import WordFrequencies
+from nearer.construct.positives.noise import NoiseGenerator, WordFrequencies
 from nearer.errors import SettingError
+
+
+class PositiveGenerator(Protocol):
+    """Makes candidates from which positives are sampled.
+
+    name: as in its specification, for headers and logs; rejected: how many of its outputs were not used, by reason,
+    since it was made.
+    """
+
+    name: str
+    rejected: Counter[str]
+
+    def identity(self) -> dict[str, str]:
+        """Everything its candidates depend on: digests of models and of the frequent words, settings."""
+        ...
+
+    def candidates(self, sentences: Sequence[str], count: int, seeds: Sequence[int]) -> list[list[str]]:
+        """For each sentence up to `count` different candidates in a stable order, none equal to the sentence.
+
+        seeds: one for each sentence, 0 or more. What a sentence gets depends on it and its seed alone, not on the
+        others in the call. A sentence without words gets none.
+        """
+        ...
+
 
 FORMS = {
     "noise": "noise",

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from nearer.construct.engines.choosing import FAULTY, Choosing, directed
+from nearer.construct.engines.decoding import FAULTY, TokenSampling, directed
 
 
 @given(seed=st.integers(0, 10_000), guidance=st.floats(0, 4))
@@ -22,21 +22,21 @@ def test_scores_are_equation_4_up_to_a_constant(seed: int, guidance: float) -> N
 
 def test_greedy_takes_the_best() -> None:
     near, far = torch.tensor([[1.0, 2.0, 1.9]]), torch.tensor([[0.0, 2.0, 0.0]])
-    assert Choosing().choose(near, far, torch.tensor([0.0])).tolist() == [1]
-    assert Choosing().choose(near, far, torch.tensor([1.5])).tolist() == [2]
+    assert TokenSampling().choose(near, far, torch.tensor([0.0])).tolist() == [1]
+    assert TokenSampling().choose(near, far, torch.tensor([1.5])).tolist() == [2]
 
 
 @pytest.mark.parametrize("settings", [{}, {"temperature": 1.0}, {"temperature": 1.0, "top_p": 0.5}])
 def test_what_is_no_number_is_marked(settings: dict[str, float]) -> None:
     near = torch.tensor([[1.0, float("nan")], [3.0, 1.0]])
-    tokens = Choosing(**settings).choose(near, near, torch.zeros(2), torch.tensor([0.5, 0.5], dtype=torch.float64))
+    tokens = TokenSampling(**settings).choose(near, near, torch.zeros(2), torch.tensor([0.5, 0.5], dtype=torch.float64))
     assert tokens.tolist() == [FAULTY, 0]
 
 
 @pytest.mark.parametrize("top_p", [1.0, 0.7])
 def test_draws_have_the_distribution(top_p: float) -> None:
     near, far = torch.tensor([[1.0, 0.2, -0.5, 0.8]]), torch.tensor([[0.0, 0.1, 0.0, 0.9]])
-    choosing = Choosing(temperature=0.7, top_p=top_p, seed=1)
+    choosing = TokenSampling(temperature=0.7, top_p=top_p, seed=1)
     draws = torch.from_numpy(np.concatenate([choosing.draws(number, 2, 50) for number in range(100)]))
     count = len(draws)
     tokens = choosing.choose(near.expand(count, -1), far.expand(count, -1), torch.full((count,), 0.5), draws)
@@ -52,7 +52,7 @@ def test_draws_have_the_distribution(top_p: float) -> None:
 
 
 def test_draws_follow_from_the_request() -> None:
-    choosing = Choosing(temperature=1.0, seed=3)
+    choosing = TokenSampling(temperature=1.0, seed=3)
     assert (choosing.draws(5, 1, 8) == choosing.draws(5, 1, 20)[:8]).all()
     assert (choosing.draws(5, 1, 8) != choosing.draws(5, 2, 8)).any()
     assert (choosing.draws(5, 1, 8) != choosing.draws(1, 5, 8)).any()

@@ -19,8 +19,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar, NamedTuple
 
@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearer.errors import InputError, SettingError
-from nearer.evaluation.ranking_measures import (
+from nearer.evaluation.measures import (
     NOT_FINITE,
     Values,
     average_precision,
@@ -38,7 +38,7 @@ from nearer.evaluation.ranking_measures import (
     reciprocal_rank,
     tied_average_precision,
 )
-from nearer.evaluation.task import Scorer, SentenceVectors, TaskScore
+from nearer.evaluation.task import Scorer, SentenceVectors, Task, TaskScore
 
 READINGS = ("mteb-v1", "mteb-v2")
 TIES = {
@@ -58,7 +58,7 @@ class RerankingQuery(NamedTuple):
 
 
 @dataclass(frozen=True)
-class RerankingTask:
+class RerankingTask(Task):
     """Queries with their candidates; `source` says where they come from, for the protocol."""
 
     kind: ClassVar[str] = "reranking"
@@ -113,6 +113,9 @@ class RerankingTask:
             dropped=len(self.queries) - len(self.usable),
             remark="; ".join([*undefined, *self._left_out()]),
         )
+
+    def apply_options(self, options: Mapping[str, str]) -> RerankingTask:
+        return replace(self, reading=options["reading"]) if "reading" in options else self
 
     def per_query(self, model: Scorer, vectors: SentenceVectors) -> dict[str, Values]:
         """Each figure of each query that counts, as fractions; not a number where its similarities are none."""

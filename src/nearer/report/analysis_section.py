@@ -1,13 +1,13 @@
-"""What lies behind the scores: figures of all models by task, in tables and drawings."""
+"""What lies behind the scores: figures of all models by task, in tables and drawings; rankings of single queries."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from nearer.analysis import Comparison, TaskAnalysis
+from nearer.analysis import Comparison, RankingExample, TaskAnalysis
 from nearer.report import drawings
 from nearer.report.chart import figures, legend
-from nearer.report.markup import Html, element, join, note, paragraph, section, table
+from nearer.report.markup import Html, cell, element, join, note, paragraph, section, sentence, table
 from nearer.report.measured import Measured
 from nearer.report.numbers import LACKING, count, figure, signed
 from nearer.report.subjects import Subject
@@ -99,3 +99,40 @@ def _difference(found: Comparison | None) -> Html:
         return join([LACKING])
     interval = f"{signed(found.low)} … {signed(found.high)}"
     return join([signed(found.difference), element("small", interval)])
+
+
+def rankings_section(measured: Measured) -> Html:
+    if not measured.compared:
+        return Html()
+    several = len(measured.analysed) > 1
+    which = "that the models order most differently" if several else "that the model orders worst"
+    opening = paragraph(
+        f"The queries {which}, judged by Kendall’s correlation with people’s order. "
+        "After each figure comes its place: 1 is the most similar."
+    )
+    parts = [part for common in measured.compared for part in _examples(common.examples, measured.analysed)]
+    parts += [paragraph(common.remark, kind="quiet") for common in measured.compared if common.remark]
+    return section("rankings", "Rankings of single queries", opening, *parts)
+
+
+def _examples(examples: Sequence[RankingExample], subjects: Sequence[Subject]) -> Iterator[Html]:
+    for example in examples:
+        names = list(example.kendall)  # in the order of the models
+        rows = [
+            [
+                sentence(partner.sentence),
+                _placed(partner.gold, partner.gold_rank),
+                *(_placed(partner.scores[name], partner.ranks[name], partner.gold_rank) for name in names),
+            ]
+            for partner in example.partners
+        ]
+        foot = [["Kendall’s correlation", "", *(_placed(example.kendall[name]) for name in names)]]
+        head = ["compared with", "people", *(subject.label for subject in subjects)]
+        yield table(join([element("small", "query"), sentence(example.query)], " "), head, rows, foot=foot)
+
+
+def _placed(score: float, rank: int | None = None, gold_rank: int | None = None) -> Html:
+    """A score and its place, if it has one; places that are not people's stand out."""
+    elsewhere = gold_rank is not None and rank != gold_rank
+    shown = element("b" if elsewhere else "span", "" if rank is None else str(rank), class_="place")
+    return cell(figure(score), " ", shown)

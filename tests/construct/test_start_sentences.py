@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from nearer.analysis import kmeans
 from nearer.analysis.kmeans import cluster, fit_centres, nearest, spread_out
-from nearer.construct.starts import ClusteredStarts, GivenStarts, draw, read_starts, write_starts
+from nearer.construct.start_sentences import ClusteredStarts, GivenStarts, draw, read_starts, write_starts
 from nearer.encoder import Encoder
 from nearer.errors import InputError, SettingError
 from nearer.teachers import VectorStore

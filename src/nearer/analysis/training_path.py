@@ -10,9 +10,8 @@ from nearer.analysis.encoded_task import EncodedTask, encode_tasks
 from nearer.analysis.geometry import alignment, positives, uniformity
 from nearer.analysis.ratings import positive_threshold
 from nearer.errors import InputError, first_line
-from nearer.evaluation.correlation import spearman
-from nearer.evaluation.pair_task import PairTask
-from nearer.evaluation.task import Scorer
+from nearer.evaluation.measures import spearman
+from nearer.evaluation.task import Scorer, Task
 from nearer.typed_files import parse_json
 
 METRICS_FILE = "metrics.jsonl"
@@ -31,7 +30,7 @@ class PathPoint:
 
 def trace_path(
     models: Iterable[tuple[str, Scorer]],
-    task: PairTask,
+    task: Task,
     *,
     threshold: float | None = None,
     batch_size: int | None = None,
