@@ -130,11 +130,11 @@ def ending() -> Refusal:
 def check_texts(texts: Sequence[str], param: str, limits: Limits) -> None:
     """Number, lengths, and that there is something to read; that they are strings was checked with the body's shape."""
     check_items(len(texts), param, limits)
-    for place, text in enumerate(texts):
+    for number, text in enumerate(texts):
         if not text or text.isspace():
-            raise invalid(param, f"item {place} is blank; a text needs something to read.", "blank_text")
+            raise invalid(param, f"item {number} is blank; a text needs something to read.", "blank_text")
         if len(text) > limits.characters:
-            message = f"item {place} has {len(text):,} characters; at most {limits.characters:,} are taken."
+            message = f"item {number} has {len(text):,} characters; at most {limits.characters:,} are taken."
             raise invalid(param, message, "text_too_long")
 
 
