@@ -13,7 +13,8 @@ MIB = 1024 * KIB
 COHERE_PATHS = ("/v2/embed", "/v2/rerank")
 TEI_PATHS = ("/embed", "/rerank")
 
-
+# A client that went away reads no status; the log and the counts do (nginx' number for it).
+CLIENT_GONE = 499
 # Memory of a request, for each byte of its body: the byte itself, its text in Python's strings (four bytes a character
 # if one of them is outside the basic plane), and the text once more where an answer repeats it
 BODY_COST = 6
@@ -80,10 +81,6 @@ class Limits:
         if self.held < 2 * BODY_COST * self.body:
             message = f"{self.held} bytes are less than twice the {BODY_COST} x {self.body} that one body may take."
             raise SettingError(f"held: {message}")
-
-
-# A client that went away reads no status; the log and the counts do (nginx' number for it).
-CLIENT_GONE = 499
 
 
 class Refusal(Exception):

@@ -13,15 +13,6 @@ from numpy.typing import NDArray
 from nearer.errors import InputError, SettingError
 
 Item = TypeVar("Item")
-
-
-def chunks(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
-    """Lists of `size` items, the last with what is left."""
-    iterator = iter(items)
-    while chunk := list(itertools.islice(iterator, size)):
-        yield chunk
-
-
 Indices = NDArray[np.int64]
 
 
@@ -94,3 +85,10 @@ class BatchPlan:
         # the batches in random order: sorted ones would train on short sentences first
         shuffled = [batches[number] for number in random.permutation(len(batches))]
         return np.concatenate([*shuffled, order[whole:]])
+
+
+def chunks(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
+    """Lists of `size` items, the last with what is left."""
+    iterator = iter(items)
+    while chunk := list(itertools.islice(iterator, size)):
+        yield chunk
