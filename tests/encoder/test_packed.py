@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from nearer.encoder import Encoder
 from nearer.encoder.packed import PackedLayout, can_pack
 from nearer.encoder.packed_attention import ATTENTION, FirstTokenAttention, narrow_last_block
+from nearer.errors import InputError
 from nearer.encoder.padded import PaddedLayout
 from nearer.training.working_copy import WorkingCopy
 
@@ -214,9 +215,10 @@ class TestPaddedArrays:
                 assert own.tolist() == row.tolist() + [encoder.padding_id] * (width - len(row))
                 assert marked.tolist() == [1] * len(row) + [0] * (width - len(row))
 
-    def test_a_row_longer_than_expected_is_not_cut(self, bert: Encoder) -> None:
-        arrays = PaddedLayout(bert, longest=4, multiple=8).arrays([np.arange(10, 19)])
-        assert arrays["ids"].tolist() == [list(range(10, 19))]
+    def test_a_row_longer_than_the_longest_is_an_error(self, bert: Encoder) -> None:
+        for layout in (PaddedLayout(bert, longest=8), PackedLayout(bert, longest=8, quantum=64)):
+            with pytest.raises(InputError, match="a row of 19 tokens: rows have 8 at most"):
+                layout.arrays([np.arange(10, 14), np.arange(10, 29)])
 
 
 @pytest.mark.parametrize("kind", ["bert", "roberta"])

@@ -161,6 +161,7 @@ class TestOthers:
             assert line in lines
         sample = re.compile(r'[a-z_]+(\{([a-z]+="[^"]*",?)+\})? [0-9.]+(e[+-][0-9]+)?')
         assert all(line.startswith("# ") or sample.fullmatch(line) for line in lines)
+        assert not any("_created" in line for line in lines)
 
     def test_the_description_names_the_limits(self, client_of, served) -> None:
         client = client_of(served, limits={"items": 7, "characters": 99, "tokens": 500})

@@ -15,7 +15,7 @@ from nearer.encoder import Encoder
 from nearer.search import SearchIndex
 from nearer.serve import index_overview
 from nearer.serve.background import ComputedOnce
-from nearer.serve.index_overview import make_map, without_a_word
+from nearer.serve.index_overview import drop_a_word, make_map
 from nearer.serve.limits import Refusal
 from nearer.serve.model import ServedModel
 from nearer.teachers import RankEncoder
@@ -142,7 +142,7 @@ class TestGeometry:
         body = client.get("/geometry").json()
         texts = list(dict.fromkeys(LINES))
         vectors = encoder.encode(texts, normalize=True)
-        shortened = without_a_word(texts)
+        shortened = drop_a_word(texts)
         paired = [place for place, text in enumerate(shortened) if text is not None]
         positives = encoder.encode([shortened[place] for place in paired], normalize=True)
         assert body.pop("positives").startswith("each sentence and itself with one word left out")
@@ -165,7 +165,7 @@ class TestGeometry:
             model, tmp_path / "text.txt", tmp_path / "index", prompt="sentence", query_prompt="query"
         )
         found = client_of(ServedModel(model, "prompted"), index=index).get("/geometry").json()
-        shortened = [text for text in without_a_word(LINES[:9]) if text is not None]
+        shortened = [text for text in drop_a_word(LINES[:9]) if text is not None]
         positives = model.encode(shortened, normalize=True, prompt_name="sentence")
         assert found["alignment"] == pytest.approx(alignment(np.array(index.vectors), positives), abs=1e-5)
 

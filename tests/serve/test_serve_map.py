@@ -15,13 +15,13 @@ from nearer.serve.index_overview import (
     NEIGHBOURS,
     TOGETHER,
     IndexSample,
-    group,
-    into_square,
+    drop_a_word,
+    fit_into_square,
+    group_sentences,
     make_map,
     measure_geometry,
     place_among,
     sample_index,
-    without_a_word,
 )
 
 
@@ -119,7 +119,7 @@ class TestPlacing:
         vectors = unit(centres[labels] + 0.4 * random.normal(size=(240, 20)))
         made = make_map(sample_of(vectors[:180]))
         found = made.place(vectors[180:])
-        nearest = [np.linalg.norm(made.places - place, axis=1).argmin() for place in found]
+        nearest = [np.linalg.norm(made.coordinates - place, axis=1).argmin() for place in found]
         assert (labels[nearest] == labels[180:]).mean() > 0.95
 
     def test_rows_of_the_index(self) -> None:
@@ -130,7 +130,7 @@ class TestPlacing:
         rows = np.random.default_rng(5).permutation(30)
         found = made.place_rows(rows, vectors[rows])
         own = rows % 2 == 0
-        assert (found[own] == made.places[rows[own] // 2]).all()
+        assert (found[own] == made.coordinates[rows[own] // 2]).all()
         np.testing.assert_array_equal(found[~own], made.place(vectors[rows[~own]]))
 
 
@@ -138,7 +138,7 @@ class TestSquare:
     @given(st.lists(st.tuples(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6)), min_size=1, max_size=30))
     def test_inside_and_alike(self, places) -> None:
         given_places = np.array(places)
-        found = into_square(given_places)
+        found = fit_into_square(given_places)
         assert ((found >= 0) & (found <= 1)).all()
         side = np.ptp(given_places, axis=0).max()
         if side > 1e-3:
@@ -154,7 +154,7 @@ class TestGroups:
         subjects = ["a goal in the match", "a river in the valley", "a song in the album"]
         texts = [f"{subjects[label]} {n}" for n, label in enumerate(labels)]
         sample = sample_of(vectors, texts)
-        groups = np.array(group(sample))
+        groups = np.array(group_sentences(sample))
         assert np.array_equal(np.sort(np.bincount(groups))[::-1], np.bincount(groups))
         for one in np.unique(groups):
             assert len(set(labels[groups == one])) == 1
@@ -165,7 +165,7 @@ class TestGroups:
             ("river", "valley"),
             ("album", "song"),
         }
-        assert groups.tolist() == group(sample)
+        assert groups.tolist() == group_sentences(sample)
 
     def test_words_that_are_everywhere_do_not_count(self) -> None:
         texts = ["the cat sleeps here", "the cat eats here", "the sun shines here", "the sun sets here"]
@@ -187,8 +187,8 @@ class TestMap:
     @pytest.mark.parametrize("count", [1, 2, 7, 8, 60])
     def test_of_any_size(self, count: int) -> None:
         made = make_map(sample_of(np.random.default_rng(2).normal(size=(count, 12))))
-        assert made.places.shape == (count, 2)
-        assert ((made.places >= 0) & (made.places <= 1)).all()
+        assert made.coordinates.shape == (count, 2)
+        assert ((made.coordinates >= 0) & (made.coordinates <= 1)).all()
         assert (made.method, made.explained is None) == (("PCA", False) if count < 8 else ("t-SNE", True))
         assert set(made.groups) == set(range(len(made.labels)))
 
@@ -196,14 +196,14 @@ class TestMap:
 class TestGeometry:
     def test_one_word_is_gone(self) -> None:
         texts = ["a b  c", "alone", "x y", "one two three four"]
-        shortened = without_a_word(texts)
-        assert shortened == without_a_word(texts)
+        shortened = drop_a_word(texts)
+        assert shortened == drop_a_word(texts)
         assert shortened[1] is None
         for text, short in zip(texts, shortened, strict=True):
             if short is not None:
                 words, left = text.split(), short.split()
                 assert any(words[:gone] + words[gone + 1 :] == left for gone in range(len(words)))
-        assert len({without_a_word(["a b c d"], seed)[0] for seed in range(30)}) == 4
+        assert len({drop_a_word(["a b c d"], seed)[0] for seed in range(30)}) == 4
 
     def test_figures_by_hand(self) -> None:
         texts = ["a b", "alone", "c d"]

@@ -28,7 +28,7 @@ def trainer(make_trainer: Callable[..., Trainer]) -> Trainer:
 @pytest.mark.parametrize(("longest", "passes"), [((4, 16), 2), ((15, 16), 1), ((4, 5, 16), 3)])
 def test_as_many_passes_as_padding_asks_for(trainer: Trainer, longest: tuple[int, ...], passes: int) -> None:
     sides = {str(number): Pass([*rows(7, most, number), np.full(most, 7)]) for number, most in enumerate(longest)}
-    plan = prepare(Inputs(sides), trainer.layoutss, [8]).plan
+    plan = prepare(Inputs(sides), trainer.layouts, [8]).plan
     assert len(plan.portions) == passes
     assert plan.names == tuple(sides)
     assert [each for group in plan.groups for each in group.passes] == [(name, 8) for name in sides]

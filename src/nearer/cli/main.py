@@ -163,14 +163,14 @@ def _may_be_a_sentence(error: Any) -> bool:
 
 @contextmanager
 def _remarks_in_one_line() -> Iterator[None]:
-    """What we remark on a model, without the place in our code that Python adds."""
+    """What we remark on a model, without the line of our code that Python adds."""
     others = warnings.showwarning
 
-    def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+    def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
         if issubclass(category, ModelWarning):
             say(f"note: {_with_option(message)}")
         else:
-            others(visible(str(message)), category, *place, **more)
+            others(visible(str(message)), category, *where, **more)
 
     warnings.showwarning = show
     try:

@@ -90,8 +90,8 @@ def check_vector_stores() -> Iterator[Finding]:
 
 def check_disk() -> Iterator[Finding]:
     """Space where the cache is, and where runs go unless they are told otherwise."""
-    places = {"the cache": cache_folder("tokens"), "this folder": Path.cwd()}
-    free = {name: shutil.disk_usage(path).free for name, path in places.items()}
+    roots = {"the cache": cache_folder("tokens"), "this folder": Path.cwd()}
+    free = {name: shutil.disk_usage(path).free for name, path in roots.items()}
     found = ", ".join(f"{as_bytes(size)} free for {name}" for name, size in free.items())
     if min(free.values()) < LITTLE_SPACE:
         mend = f"make room, or name folders elsewhere: {CACHE_VARIABLE} for the cache, --out for runs"

@@ -34,12 +34,12 @@ WAYS_BACK = {
 OTHERWISE = "make it anew, or take it from a backup"
 
 
-def verify(place: Path) -> Iterator[Finding]:
+def verify(target: Path) -> Iterator[Finding]:
     """A run, a model, an index, a construction, a store, vectors of `nearer encode`, or a folder with any of them."""
-    if not place.exists():
-        raise InputError(f"{place}: no such file or folder.")
+    if not target.exists():
+        raise InputError(f"{target}: no such file or folder.")
     checked = 0
-    for folder in [place] if place.is_file() else _folders(place):
+    for folder in [target] if target.is_file() else _folders(target):
         for kind, check in _kinds(folder):
             checked += 1
             faults = list(check(folder))
@@ -48,33 +48,33 @@ def verify(place: Path) -> Iterator[Finding]:
             if not faults:
                 yield Finding(kind, State.good, str(folder))
     if not checked:
-        yield Finding("checksums", State.absent, f"{place}: has none (from elsewhere, or of an older version)")
+        yield Finding("checksums", State.absent, f"{target}: has none (from elsewhere, or of an older version)")
 
 
-def _folders(place: Path) -> Iterator[Path]:
-    yield place
-    for path in sorted(place.rglob("*")):
-        if path.is_dir() and not any(part.startswith(".") for part in path.relative_to(place).parts):
+def _folders(target: Path) -> Iterator[Path]:
+    yield target
+    for path in sorted(target.rglob("*")):
+        if path.is_dir() and not any(part.startswith(".") for part in path.relative_to(target).parts):
             yield path
 
 
-def _kinds(place: Path) -> Iterator[tuple[str, Callable[[Path], Iterator[str]]]]:
+def _kinds(target: Path) -> Iterator[tuple[str, Callable[[Path], Iterator[str]]]]:
     """What there is to check in a folder, not below it; or in a file."""
-    if place.is_file():
-        if all(place.with_suffix(suffix).exists() for suffix in (".npy", ".json")):
+    if target.is_file():
+        if all(target.with_suffix(suffix).exists() for suffix in (".npy", ".json")):
             yield "vectors", _encoded
         return
-    if (place / CHECKSUMS).exists():
+    if (target / CHECKSUMS).exists():
         yield "checksums", all_damage
-    if (place / CONFIG).exists() or (place / METRICS).exists():
+    if (target / CONFIG).exists() or (target / METRICS).exists():
         yield "run", _run
-    if (place / MANIFEST).exists():
+    if (target / MANIFEST).exists():
         yield "index", _index
-    if (place / ABOUT).exists():
+    if (target / ABOUT).exists():
         yield "construction", _construction
-    if (place / STORE).exists():
+    if (target / STORE).exists():
         yield "vector store", _vector_store
-    if any(path.with_suffix(".json").exists() for path in _arrays(place)):
+    if any(path.with_suffix(".json").exists() for path in _arrays(target)):
         yield "vectors", _all_encoded
 
 
@@ -131,6 +131,6 @@ def _said(path: Path) -> Iterator[str]:
         yield first_line(error).partition(";")[0]
 
 
-def _way_back(place: Path) -> str:
-    folder = place.parent if place.is_file() else place
+def _way_back(target: Path) -> str:
+    folder = target.parent if target.is_file() else target
     return next((way for name, way in WAYS_BACK.items() if (folder / name).exists()), OTHERWISE)

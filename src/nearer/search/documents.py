@@ -67,7 +67,7 @@ def read_documents(
         fields = [Field((name,)) for name in named]
         numbers = tuple(named) + (() if id_column is None else (id_column,))
         last = (Field(("",)),) if id_column is not None else ()
-        shape = Shape("document", "documents", (*fields, *last), _builder(len(named)), by_place=len(numbers))
+        shape = Shape("document", "documents", (*fields, *last), _builder(len(named)), unnamed_fields=len(numbers))
         given = ReadOptions(columns=numbers, max_characters=max_characters, **options)
         return Reading(source, shape, given, argument=argument)
     if named:
@@ -76,7 +76,7 @@ def read_documents(
         parts = (SENTENCES.fields[0], Field(("title",), required=False))
     build = _builder(len(parts), title_last=not named)
     shape = Shape(
-        "document", "documents", (*parts, ids), build, plain_lines=not named and id_column is None, by_place=1
+        "document", "documents", (*parts, ids), build, plain_lines=not named and id_column is None, unnamed_fields=1
     )
     return Reading(source, shape, ReadOptions(max_characters=max_characters, **options), argument=argument)
 

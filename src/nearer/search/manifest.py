@@ -163,7 +163,7 @@ class Manifest(Facts):
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """The manifest of a finished index, with an error for whatever else lies at this place."""
+    """The manifest of a finished index, with an error for whatever else lies there."""
     path = folder / MANIFEST
     try:
         found = read_sealed_json(path, ANEW)
@@ -235,5 +235,5 @@ def check_output(out: Path, *, overwrite: bool) -> None:
 
 def partial_folder(folder: Path) -> Path:
     """Where a build stands until it is whole."""
-    place = folder.resolve()  # "." has no name beside which anything could stand
-    return place.with_name(place.name + ".partial")
+    path = folder.resolve()  # "." has no name beside which anything could stand
+    return path.with_name(path.name + ".partial")

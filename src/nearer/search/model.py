@@ -90,11 +90,11 @@ class IndexModel:
 
     def encode(self, texts: Sequence[str]) -> Vectors:
         """Unit vectors (texts, dimension) of queries, as the index' own were computed."""
-        for place, text in enumerate(texts):
+        for number, text in enumerate(texts):
             if not isinstance(text, str):
-                raise InputError(f"queries: item {place} is {type(text).__name__}, a string is needed.")
+                raise InputError(f"queries: item {number} is {type(text).__name__}, a string is needed.")
             if not text.strip():
-                raise InputError(f"queries: item {place} is empty; there is nothing to look for.")
+                raise InputError(f"queries: item {number} is empty; there is nothing to look for.")
         encoder = self.encoder
         with self._lock:
             return encoder.encode(
@@ -175,10 +175,10 @@ class Reranking:
             return RankEncoder(model.encoder, model.corpus, model.inference_weight, model.approximate, fingerprint)
         draw = np.random.default_rng(snapshot.manifest.seed)
         drawn = np.sort(draw.choice(snapshot.rows, min(CORPUS, len(snapshot.rows)), replace=False))
-        places = list({snapshot.stored.texts[row]: row for row in drawn.tolist()}.values())
-        if len(places) < 2:
+        rows = list({snapshot.stored.texts[row]: row for row in drawn.tolist()}.values())
+        if len(rows) < 2:
             raise SettingError("rerank: a ranking needs at least 2 different sentences, and the index has 1.")
-        return RankEncoder(model, snapshot.stored.vectors_of(np.array(places)), 1.0, False, fingerprint)
+        return RankEncoder(model, snapshot.stored.vectors_of(np.array(rows)), 1.0, False, fingerprint)
 
 
 def _lasting_name(encoder: Encoder) -> str:

@@ -94,25 +94,26 @@ class Snapshot:
         asked = k + (len(self._removed) if len(self._removed) < MARGIN else 0)
         found: list[tuple[Rows, NDArray[np.float64]] | None] = [None] * len(queries)
         left = np.arange(len(queries))
-        while len(left):  # removed rows and a document's other passages take places: ask for more until k are left
+        # removed rows and a document's other passages are among what is found: ask for more until k are left
+        while len(left):
             everything = asked >= self.manifest.count
-            for place, (rows, cosines) in zip(left.tolist(), self._proposed(queries[left], asked, exact), strict=True):
+            for number, (rows, cosines) in zip(left.tolist(), self._proposed(queries[left], asked, exact), strict=True):
                 kept = self._kept(rows, grouped)[:k]
                 if len(kept) >= k or everything:
-                    found[place] = rows[kept], cosines[kept]
-            left = np.array([place for place in left.tolist() if found[place] is None], dtype=np.int64)
+                    found[number] = rows[kept], cosines[kept]
+            left = np.array([number for number in left.tolist() if found[number] is None], dtype=np.int64)
             asked *= 4
         return [one for one in found if one is not None]
 
     def _kept(self, rows: Rows, grouped: bool) -> Rows:
-        """Places in `rows` of those that are there and, if grouped, the first of their document."""
-        places = np.arange(len(rows))
+        """Indices into `rows` of those that are there and, if grouped, the first of their document."""
+        kept = np.arange(len(rows))
         if len(self._removed):
-            places = places[~np.isin(rows, self._removed)]
+            kept = kept[~np.isin(rows, self._removed)]
         if grouped and self._documents is not None:
-            _, firsts = np.unique(self._documents[rows[places]], return_index=True)
-            places = places[np.sort(firsts)]
-        return places
+            _, firsts = np.unique(self._documents[rows[kept]], return_index=True)
+            kept = kept[np.sort(firsts)]
+        return kept
 
     def _proposed(self, queries: Vectors, k: int, exact: bool) -> list[tuple[Rows, NDArray[np.float64]]]:
         """Rows and cosines of the k nearest rows to each query, or of all rows if there are fewer."""
@@ -172,10 +173,10 @@ def cut_snippet(text: str, query: str, characters: int = CHARACTERS) -> str:
     if len(text) <= characters:
         return text
     wanted = _words(query)
-    start, most, place = 0, (0, 0), 0
+    start, most, position = 0, (0, 0), 0
     for sentence in SENTENCES.split(text):
-        begin = text.index(sentence, place)
-        place = begin + len(sentence)
+        begin = text.index(sentence, position)
+        position = begin + len(sentence)
         shared = len(wanted & _words(sentence)), len(wanted & _words(text[begin : begin + characters]))
         if shared > most:
             start, most = begin, shared

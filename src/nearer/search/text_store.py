@@ -52,7 +52,7 @@ class TextStore(Sequence[str]):
 
     def __getitem__(self, row):  # type: ignore[no-untyped-def]
         if isinstance(row, slice):
-            return [self[place] for place in range(*row.indices(len(self)))]
+            return [self[number] for number in range(*row.indices(len(self)))]
         if not -len(self) <= row < len(self):
             raise IndexError(row)
         row = row % len(self)

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nearer.serve.fairness import FairQueue, Share
-from nearer.serve.jobs import EncodesTexts, Finish, Job, Outcome, Piece, deliver, failed, finished, new_job
+from nearer.serve.jobs import EncodesTexts, Finish, Job, Outcome, Piece, deliver, fail_job, finish_job, new_job
 from nearer.serve.limits import Limits, Refusal, ending, overloaded
 from nearer.serve.metrics import Metrics
 from nearer.serve.model import Encoded
@@ -203,7 +203,7 @@ class Batcher:
         except Exception as error:
             if len(batch) > 1:  # one request's misfortune is not the others'
                 return [outcome for piece in batch for outcome in self._outcomes([piece])]
-            return [failed(batch[0].job, error)]
+            return [fail_job(batch[0].job, error)]
         done, start = [], 0
         for job, texts in batch:
             rows = slice(start, start + len(texts))
@@ -213,9 +213,9 @@ class Batcher:
             job.tokens += int(encoded.tokens[rows].sum())
             if job.tokens > self._limits.tokens:
                 message = f"more than {self._limits.tokens:,} tokens in one request. Send several requests."
-                done.append(failed(job, Refusal(422, message, code="too_many_tokens")))
+                done.append(fail_job(job, Refusal(422, message, code="too_many_tokens")))
             elif not job.left and job.wanted:
-                done.append(finished(job))
+                done.append(finish_job(job))
         return done
 
     def _encode(self, model: EncodesTexts, texts: Sequence[str]) -> Encoded:

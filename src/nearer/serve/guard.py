@@ -1,6 +1,6 @@
 """What stands before every endpoint: the key, the host, a client's share, the size and time of a body.
 
-Nothing is read, and no place taken, for who has no key where one is asked for.
+Nothing is read, and no slot is taken, for a client without a key where one is asked for.
 """
 
 from __future__ import annotations
@@ -89,14 +89,14 @@ class Guard:
         headers = dict(scope["headers"])
         body = _Body(receive, headers)
         answer = _Answer(send, body, head=scope["method"] == "HEAD")
-        holding, place = Holding("", service.memory), False
+        holding, has_slot = Holding("", service.memory), False
         service.open_requests += 1
         try:
             client = self._admitted(scope, headers)
             holding = Holding(client, service.memory, self._count_refused)
             if path not in self._paths.open:
-                self._take_place(client)
-                place = True
+                self._take_slot(client)
+                has_slot = True
             if scope["method"] == "POST" and path in self._paths.with_body:
                 await self._read(headers, body, holding)
             elif body.declared and scope["method"] in ("GET", "HEAD"):
@@ -116,7 +116,7 @@ class Guard:
             raise
         finally:
             service.open_requests -= 1
-            if place:
+            if has_slot:
                 service.request_slots.give_back(holding.client)
             holding.close()
             if service.ending and answer.status != CLIENT_GONE:
@@ -158,13 +158,13 @@ class Guard:
         found = [number for number, key in enumerate(self._keys) if hmac.compare_digest(digest, key)]
         return found[0] if found and scheme.lower() == b"bearer" else None
 
-    def _take_place(self, client: str) -> None:
-        places = self._service.request_slots
-        if not places.take(client):
+    def _take_slot(self, client: str) -> None:
+        slots = self._service.request_slots
+        if not slots.take(client):
             self._count_refused()
-            own = places.held_by(client)
+            own = slots.held_by(client)
             raise overloaded(
-                f"{own:,} requests of yours and {places.held:,} in all are being answered; try again in a moment."
+                f"{own:,} requests of yours and {slots.held:,} in all are being answered; try again in a moment."
             )
 
     async def _read(self, headers: dict[bytes, bytes], body: _Body, holding: Holding) -> None:

@@ -121,14 +121,14 @@ def _placed(index: SearchIndex, made: SentenceMap, vectors: Vectors, k: int) -> 
     (hits,) = index.search(vectors, k)
     yield
     rows = np.array([hit.row for hit in hits], dtype=np.int64)
-    places = made.place_rows(rows, index.vectors_of(rows)).tolist()
+    coordinates = made.place_rows(rows, index.vectors_of(rows)).tolist()
     x, y = made.place(vectors)[0].tolist()
-    return {"x": x, "y": y, "results": [_placed_hit(hit, *at) for hit, at in zip(hits, places, strict=True)]}
+    return {"x": x, "y": y, "results": [_placed_hit(hit, *at) for hit, at in zip(hits, coordinates, strict=True)]}
 
 
 def _shown(name: str, made: SentenceMap) -> dict[str, Any]:
     sample = made.sample
-    facts = zip(made.places.tolist(), sample.texts, sample.lines, sample.sources, made.groups, strict=True)
+    facts = zip(made.coordinates.tolist(), sample.texts, sample.lines, sample.sources, made.groups, strict=True)
     return {
         "model": name,
         "method": made.method,

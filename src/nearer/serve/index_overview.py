@@ -38,7 +38,7 @@ NEIGHBOURS = 10  # points by which another sentence is placed
 TOGETHER = 0.02  # of the map's side: points so far apart are half together
 SHOWN_CHARACTERS = 200
 
-Places = NDArray[np.float64]
+Coordinates = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -94,8 +94,8 @@ class IndexGeometry:
 
 def measure_geometry(sample: IndexSample, encode: Callable[[list[str]], NDArray[np.float32]]) -> IndexGeometry:
     """encode: vectors of sentences as the index' own were computed. At least two sentences are needed."""
-    shortened = without_a_word(sample.texts)
-    paired = [place for place, text in enumerate(shortened) if text is not None]
+    shortened = drop_a_word(sample.texts)
+    paired = [number for number, text in enumerate(shortened) if text is not None]
     positives = encode([text for text in shortened if text is not None]) if paired else None
     return IndexGeometry(
         alignment=None if positives is None else alignment(sample.vectors[paired], positives),
@@ -106,7 +106,7 @@ def measure_geometry(sample: IndexSample, encode: Callable[[list[str]], NDArray[
     )
 
 
-def without_a_word(texts: Sequence[str], seed: int = SEED) -> list[str | None]:
+def drop_a_word(texts: Sequence[str], seed: int = SEED) -> list[str | None]:
     """Each text less one of its words, which whitespace divides; None for a text of one word."""
     random = np.random.default_rng(seed)
     shortened: list[str | None] = []
@@ -119,25 +119,25 @@ def without_a_word(texts: Sequence[str], seed: int = SEED) -> list[str | None]:
 
 @dataclass(frozen=True)
 class SentenceMap:
-    """places: (sentences, 2) in [0, 1]; groups: of each sentence, by number; explained: of the variance, by PCA."""
+    """coordinates: (sentences, 2) in [0, 1]; groups: of each sentence, by number; explained: variance, by PCA."""
 
     sample: IndexSample
     method: str
     explained: tuple[float, float] | None
-    places: Places
+    coordinates: Coordinates
     groups: list[int]
     labels: list[str]
 
-    def place(self, vectors: NDArray[np.float32]) -> Places:
+    def place(self, vectors: NDArray[np.float32]) -> Coordinates:
         """Where unit vectors (sentences, dimension) lie: where most of those lie that each is nearest to."""
-        return place_among(self.sample.vectors, self.places, vectors)
+        return place_among(self.sample.vectors, self.coordinates, vectors)
 
-    def place_rows(self, rows: NDArray[np.int64], vectors: NDArray[np.float32]) -> Places:
+    def place_rows(self, rows: NDArray[np.int64], vectors: NDArray[np.float32]) -> Coordinates:
         """The same of rows of the index, those on the map at their own points."""
         placed = self.place(vectors)
         at = np.minimum(np.searchsorted(self.sample.rows, rows), len(self.sample) - 1)
         shown = self.sample.rows[at] == rows
-        placed[shown] = self.places[at[shown]]
+        placed[shown] = self.coordinates[at[shown]]
         return placed
 
 
@@ -148,35 +148,35 @@ def make_map(sample: IndexSample, check_ending: Callable[[], None] = lambda: Non
         method, shares = "PCA", explained
     else:
         flat, method, shares = tsne(points, go_on=check_ending), "t-SNE", None
-    groups = group(sample)
+    groups = group_sentences(sample)
     count = max(groups) + 1
     return SentenceMap(
         sample=sample,
         method=method,
         explained=shares,
-        places=into_square(flat.double().numpy()),
+        coordinates=fit_into_square(flat.double().numpy()),
         groups=groups,
         labels=label_groups(sample.texts, groups, count),
     )
 
 
-def group(sample: IndexSample) -> list[int]:
+def group_sentences(sample: IndexSample) -> list[int]:
     """K-means around the mean, since all sentences of many models lie in one narrow cone. The largest group is 0."""
     wanted = max(1, min(GROUPS, len(sample) // SENTENCES_A_GROUP))
     points = torch.from_numpy(sample.vectors).float()
     points = normalize(points - points.mean(dim=0), dim=1)
     labels = nearest(points, fit_centres(points, wanted, np.random.default_rng(SEED)))[0].numpy()
     found, sizes = np.unique(labels, return_counts=True)
-    number = {int(label): place for place, label in enumerate(found[np.argsort(-sizes, kind="stable")])}
+    number = {int(label): rank for rank, label in enumerate(found[np.argsort(-sizes, kind="stable")])}
     return [number[int(label)] for label in labels]
 
 
-def place_among(known: NDArray[np.float32], places: Places, vectors: NDArray[np.float32]) -> Places:
+def place_among(known: NDArray[np.float32], coordinates: Coordinates, vectors: NDArray[np.float32]) -> Coordinates:
     """Where most of the nearest known points lie together: their mean, weighted by nearness in meaning and on the map.
 
-    A plain mean of neighbours in two corners of the map is a place between them where nothing belongs: of sentences
+    A plain mean of neighbours in two corners of the map is a spot between them where nothing belongs: of sentences
     left out of a map, it had 16 % of the ten nearest among the ten nearest on the map, this has 38 %, as many as the
-    map's own. known, vectors: of length 1, (points, dimension) and (sentences, dimension); places: (points, 2).
+    map's own. known, vectors: of length 1, (points, dimension) and (sentences, dimension); coordinates: (points, 2).
     """
     cosines = np.clip(vectors.astype(np.float64) @ known.astype(np.float64).T, -1, 1)  # (sentences, points)
     few = min(NEIGHBOURS, len(known))
@@ -184,21 +184,21 @@ def place_among(known: NDArray[np.float32], places: Places, vectors: NDArray[np.
     # float32 leaves equal vectors a little apart: so near, a sentence is on the point
     squared = np.maximum(2 - 2 * np.take_along_axis(cosines, chosen, axis=1), 1e-6)
     weights = squared**-2  # (sentences, few)
-    around = places[chosen]  # (sentences, few, 2)
+    around = coordinates[chosen]  # (sentences, few, 2)
     gaps = np.square(around[:, :, None] - around[:, None]).sum(axis=-1)
     together = 1 / (1 + gaps / TOGETHER**2)  # (sentences, few, few)
     middle = np.einsum("sij,sj->si", together, weights).argmax(axis=1)
     weights = weights * together[np.arange(len(middle)), middle]
     weights /= weights.sum(axis=1, keepdims=True)
-    placed: Places = np.einsum("sn,snd->sd", weights, around)
+    placed: Coordinates = np.einsum("sn,snd->sd", weights, around)
     return np.clip(placed, 0, 1)
 
 
-def into_square(places: Places) -> Places:
+def fit_into_square(coordinates: Coordinates) -> Coordinates:
     """Into [0, 1], both directions by one measure, the narrower one in the middle."""
-    low, high = places.min(axis=0), places.max(axis=0)
+    low, high = coordinates.min(axis=0), coordinates.max(axis=0)
     side = float((high - low).max())
     if not side > 0:
-        return np.full_like(places, 0.5)
-    square: Places = np.clip(0.5 + (places - (low + high) / 2) / side, 0, 1)
+        return np.full_like(coordinates, 0.5)
+    square: Coordinates = np.clip(0.5 + (coordinates - (low + high) / 2) / side, 0, 1)
     return square

@@ -69,9 +69,9 @@ class Job:
         return count, int(sums[count - 1]) if count else 0
 
     def take(self, count: int) -> Piece:
-        places = self.order[self.taken : self.taken + count]
+        rows = self.order[self.taken : self.taken + count]
         self.taken += count
-        return Piece(self, [self.texts[place] for place in places.tolist()])
+        return Piece(self, [self.texts[row] for row in rows.tolist()])
 
 
 def new_job(model: EncodesTexts, texts: Sequence[str], finish: Finish, arrived: float) -> Job:
@@ -95,28 +95,28 @@ class Outcome(NamedTuple):
     error: BaseException | None
 
 
-def finished(job: Job) -> Outcome:
+def finish_job(job: Job) -> Outcome:
     try:
-        return Outcome(job, job.finish(_in_order(job)), None)
+        return Outcome(job, job.finish(_restore_order(job)), None)
     except Exception as error:
-        return failed(job, error)
+        return fail_job(job, error)
 
 
-def failed(job: Job, error: BaseException) -> Outcome:
+def fail_job(job: Job, error: BaseException) -> Outcome:
     job.failed = True  # what is left of it is not computed any more
     return Outcome(job, None, error)
 
 
-def _in_order(job: Job) -> Encoded:
+def _restore_order(job: Job) -> Encoded:
     """Its parts together, as the texts were given."""
     parts, order = job.parts, job.order
     vectors = np.empty((len(order), parts[0].vectors.shape[1]), dtype=np.float32)
     tokens, cut = np.empty(len(order), dtype=np.int64), np.empty(len(order), dtype=np.bool_)
     start = 0
     for part in parts:
-        places = order[start : start + len(part.tokens)]
-        vectors[places], tokens[places], cut[places] = part.vectors, part.tokens, part.cut
-        start += len(places)
+        rows = order[start : start + len(part.tokens)]
+        vectors[rows], tokens[rows], cut[rows] = part.vectors, part.tokens, part.cut
+        start += len(rows)
     return Encoded(vectors, tokens, cut)
 
 

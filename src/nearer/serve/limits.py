@@ -13,7 +13,8 @@ MIB = 1024 * KIB
 COHERE_PATHS = ("/v2/embed", "/v2/rerank")
 TEI_PATHS = ("/embed", "/rerank")
 
-
+# A client that went away reads no status; the log and the counts do (nginx' number for it).
+CLIENT_GONE = 499
 # Memory of a request, for each byte of its body: the byte itself, its text in Python's strings (four bytes a character
 # if one of them is outside the basic plane), and the text once more where an answer repeats it
 BODY_COST = 6
@@ -82,10 +83,6 @@ class Limits:
             raise SettingError(f"held: {message}")
 
 
-# A client that went away reads no status; the log and the counts do (nginx' number for it).
-CLIENT_GONE = 499
-
-
 class Refusal(Exception):
     """A request that is not answered as asked: a status, one sentence, and the field that it is about."""
 
@@ -130,11 +127,11 @@ def ending() -> Refusal:
 def check_texts(texts: Sequence[str], param: str, limits: Limits) -> None:
     """Number, lengths, and that there is something to read; that they are strings was checked with the body's shape."""
     check_items(len(texts), param, limits)
-    for place, text in enumerate(texts):
+    for number, text in enumerate(texts):
         if not text or text.isspace():
-            raise invalid(param, f"item {place} is blank; a text needs something to read.", "blank_text")
+            raise invalid(param, f"item {number} is blank; a text needs something to read.", "blank_text")
         if len(text) > limits.characters:
-            message = f"item {place} has {len(text):,} characters; at most {limits.characters:,} are taken."
+            message = f"item {number} has {len(text):,} characters; at most {limits.characters:,} are taken."
             raise invalid(param, message, "text_too_long")
 
 

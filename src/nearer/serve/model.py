@@ -112,7 +112,7 @@ class ServedModel:
         cut = tokenised.lengths >= self.max_length
         if cut.any():  # a text may also just fit: it does if one token more makes no difference
             full = np.flatnonzero(cut).tolist()
-            cut[full] = self._lengths(bulk.encoder, [texts[place] for place in full]) > self.max_length
+            cut[full] = self._lengths(bulk.encoder, [texts[row] for row in full]) > self.max_length
         return Encoded(vectors, tokenised.lengths, cut)
 
     def _counted(self, texts: Sequence[str]) -> Encoded:

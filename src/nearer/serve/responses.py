@@ -90,7 +90,7 @@ def write_rows(service: Service, request: Request, start: str, parts: Sequence[R
 @dataclass(frozen=True)
 class Rows:
     """Vectors in JSON between a start and an end: lists of numbers, or float32 in base64. wrap: what is made of each,
-    by its place."""
+    by its number."""
 
     start: str
     vectors: Vectors
@@ -104,7 +104,7 @@ class Rows:
             shown = [json.dumps(row) for row in some.tolist()]
         else:
             shown = [f'"{base64.b64encode(row.tobytes()).decode("ascii")}"' for row in some.astype("<f4")]
-        return [self.wrap(place, row) for place, row in enumerate(shown, first)]
+        return [self.wrap(number, row) for number, row in enumerate(shown, first)]
 
 
 def add_fault_handlers(app: FastAPI) -> None:

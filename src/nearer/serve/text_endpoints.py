@@ -64,19 +64,19 @@ def add_text_endpoints(app: FastAPI, service: Service) -> None:
         return Response(f'{{"scores": {scores}, {rest[1:]}', media_type="application/json")
 
 
-def _as_object(place: int, row: str) -> str:
+def _as_object(number: int, row: str) -> str:
     """OpenAI's, of a vector."""
-    return f'{{"object": "embedding", "index": {place}, "embedding": {row}}}'
+    return f'{{"object": "embedding", "index": {number}, "embedding": {row}}}'
 
 
 async def _read_texts(service: Service, given: str | list[str] | list[int] | list[list[int]]) -> list[str]:
     """As they were sent, or decoded from token ids."""
     first = given[0]
     if isinstance(first, int):
-        return await service.token_decoder.texts([given], service.limits)  # type: ignore[list-item]
+        return await service.token_decoder.decode([given], service.limits)  # type: ignore[list-item]
     if isinstance(first, list):
         check_items(len(given), "input", service.limits)
-        return await service.token_decoder.texts(given, service.limits)  # type: ignore[arg-type]
+        return await service.token_decoder.decode(given, service.limits)  # type: ignore[arg-type]
     return as_list(given)  # type: ignore[arg-type]
 
 
@@ -110,21 +110,21 @@ async def ask_relevance(
     check_texts([query], "query", service.limits)
     check_texts(documents, param, service.limits)
     # equal documents share one score: equal rows of a matrix product can differ in the last bit
-    places = {document: place for place, document in enumerate(dict.fromkeys(documents))}
+    rows = {document: row for row, document in enumerate(dict.fromkeys(documents))}
 
     async def asked() -> tuple[Vectors, Encoded]:
-        encoded = await service.submit_texts(request, hosted, [query, *places])
+        encoded = await service.submit_texts(request, hosted, [query, *rows])
         scores = await service.submit_steps(
             request, step_relevance(hosted.model, encoded.vectors[:1], encoded.vectors[1:])
         )
         return scores, encoded
 
     unique, encoded = await service.wait(request, asked())
-    return unique[[places[document] for document in documents]], encoded
+    return unique[[rows[document] for document in documents]], encoded
 
 
 def order_by_score(scores: Vectors, top: int | None = None) -> list[int]:
-    """Places by falling score; equal scores keep their order."""
+    """Indices by falling score; equal scores keep their order."""
     order: list[int] = np.argsort(-scores, kind="stable")[:top].tolist()
     return order
 

@@ -30,14 +30,14 @@ class TokenDecoder:
         self._patience = patience
         self._encoding: ComputedOnce[Any] = ComputedOnce(lambda _: load(), "nearer-token-ids")
 
-    async def texts(self, lists: Sequence[Sequence[int]], limits: Limits) -> list[str]:
+    async def decode(self, lists: Sequence[Sequence[int]], limits: Limits) -> list[str]:
         count = sum(map(len, lists))
         if count > limits.tokens:
             raise invalid("input", f"{count:,} token ids; at most {limits.tokens:,} are taken.", "too_many_tokens")
-        encoding = await self._loaded()
-        return [_decoded(encoding, ids, place) for place, ids in enumerate(lists)]
+        encoding = await self._load()
+        return [_decode(encoding, ids, number) for number, ids in enumerate(lists)]
 
-    async def _loaded(self) -> Any:
+    async def _load(self) -> Any:
         asked = asyncio.wrap_future(self._encoding.ask())
         try:
             return await asyncio.wait_for(asked, self._patience)
@@ -52,11 +52,11 @@ class TokenDecoder:
         )
 
 
-def _decoded(encoding: Any, ids: Sequence[int], place: int) -> str:
+def _decode(encoding: Any, ids: Sequence[int], number: int) -> str:
     try:
         text: str = encoding.decode(ids)  # long texts are cut anywhere: half a character becomes a replacement sign
     except (KeyError, OverflowError):
-        raise invalid("input", f"item {place} has a token id that {ENCODING} does not have. {MEND}") from None
+        raise invalid("input", f"item {number} has a token id that {ENCODING} does not have. {MEND}") from None
     return text
 
 

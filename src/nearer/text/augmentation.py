@@ -29,8 +29,8 @@ def begins_word(tokenizer: PreTrainedTokenizerBase) -> NDArray[np.bool_]:
     size = max(vocabulary.values()) + 1
     begins = np.zeros(size, dtype=bool)
     continued = any(token.startswith("##") for token in vocabulary)
-    for token, place in vocabulary.items():
-        begins[place] = not token.startswith("##") if continued else token.startswith(("Ġ", "▁"))
+    for token, id in vocabulary.items():
+        begins[id] = not token.startswith("##") if continued else token.startswith(("Ġ", "▁"))
     return begins
 
 
@@ -74,11 +74,11 @@ class Augmenter:
     def _delete(self, words: Words, random: np.random.Generator) -> Words:
         """Without `rate` of the words."""
         size = max(1, round(len(words) * (1 - self.rate)))
-        return [words[place] for place in np.sort(random.permutation(len(words))[:size])]
+        return [words[number] for number in np.sort(random.permutation(len(words))[:size])]
 
     def _delete_one(self, words: Words, random: np.random.Generator) -> Words:
         gone = int(random.integers(0, len(words)))
-        return [word for place, word in enumerate(words) if place != gone]
+        return [word for number, word in enumerate(words) if number != gone]
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class Masker:
         return cls(int(tokenizer.mask_token_id), len(tokenizer), tuple(tokenizer.all_special_ids), rate)
 
     def __call__(self, ids: Ids, random: np.random.Generator) -> tuple[Ids, NDArray[np.bool_]]:
-        """The masked ids, and which places have to be predicted; both of the shape of `ids`."""
+        """The masked ids, and which positions have to be predicted; both of the shape of `ids`."""
         chosen = (random.random(ids.shape) < self.rate) & ~np.isin(ids, self.special)
         fate = random.random(ids.shape)
         masked = np.where(chosen & (fate < 0.8), self.mask_id, ids)

@@ -13,16 +13,7 @@ from numpy.typing import NDArray
 from nearer.errors import InputError, SettingError
 
 Item = TypeVar("Item")
-
-
-def chunks(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
-    """Lists of `size` items, the last with what is left."""
-    iterator = iter(items)
-    while chunk := list(itertools.islice(iterator, size)):
-        yield chunk
-
-
-Places = NDArray[np.int64]
+Indices = NDArray[np.int64]
 
 
 class BatchPlan:
@@ -36,7 +27,7 @@ class BatchPlan:
 
     def __init__(
         self,
-        lengths: Places,
+        lengths: Indices,
         batch_size: int,
         seed: int,
         *,
@@ -62,35 +53,42 @@ class BatchPlan:
                 f"{len(lengths):,} records do not make one batch of {batch_size}; lower batch_size or give more text."
             )
         self._epoch = -1
-        self._order: Places = np.empty(0, dtype=np.int64)
+        self._order: Indices = np.empty(0, dtype=np.int64)
 
-    def batch(self, step: int) -> Places:
+    def batch(self, step: int) -> Indices:
         """The records of batch `step`, counted from 0 over all epochs."""
-        epoch, place = divmod(step, self.steps_per_epoch)
+        epoch, number = divmod(step, self.steps_per_epoch)
         if epoch != self._epoch:
             self._epoch, self._order = epoch, self._draw(epoch)
-        return self._order[place * self.batch_size : (place + 1) * self.batch_size]
+        return self._order[number * self.batch_size : (number + 1) * self.batch_size]
 
-    def totals(self, values: Places) -> Places:
+    def totals(self, values: Indices) -> Indices:
         """The sum of the records' `values` in each whole batch of the first epoch, or in the only, smaller one."""
         order = self._draw(0)
         whole = len(order) // self.batch_size
         used = values[order[: whole * self.batch_size]] if whole else values
-        totals: Places = used.reshape(max(1, whole), -1).sum(axis=1)
+        totals: Indices = used.reshape(max(1, whole), -1).sum(axis=1)
         return totals
 
-    def _draw(self, epoch: int) -> Places:
+    def _draw(self, epoch: int) -> Indices:
         random = np.random.default_rng([self.seed, epoch])
-        order: Places = random.permutation(len(self.lengths))
+        order: Indices = random.permutation(len(self.lengths))
         if not self.group_by_length:
             return order
         window = self.group_by_length * self.batch_size
         whole = len(order) // self.batch_size * self.batch_size
-        batches: list[Places] = []
+        batches: list[Indices] = []
         for start in range(0, whole, window):
             part = order[start : min(start + window, whole)]
             part = part[np.argsort(self.lengths[part], kind="stable")]
             batches += np.split(part, range(self.batch_size, len(part), self.batch_size))
         # the batches in random order: sorted ones would train on short sentences first
-        shuffled = [batches[place] for place in random.permutation(len(batches))]
+        shuffled = [batches[number] for number in random.permutation(len(batches))]
         return np.concatenate([*shuffled, order[whole:]])
+
+
+def chunks(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
+    """Lists of `size` items, the last with what is left."""
+    iterator = iter(items)
+    while chunk := list(itertools.islice(iterator, size)):
+        yield chunk

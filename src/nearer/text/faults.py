@@ -124,9 +124,9 @@ class ReadReport:
     def __str__(self) -> str:
         lines = [f"{self.source}: {self.read:,} read, {self.kept:,} kept, {self.dropped:,} dropped"]
         for fault, tally in self.tallies.items():
-            places = ", ".join(f"{line}{f' ({detail})' if detail else ''}" for line, detail in tally.examples)
+            where = ", ".join(f"{line}{f' ({detail})' if detail else ''}" for line, detail in tally.examples)
             more = ", …" if tally.count > len(tally.examples) else ""
             units = self.unit if tally.count == 1 else f"{self.unit}s"
-            lines.append(f"  {tally.count:,} {fault.label} ({fault.rule}): {units} {places}{more}")
+            lines.append(f"  {tally.count:,} {fault.label} ({fault.rule}): {units} {where}{more}")
         lines += [f"  note: {note}" for note in self.notes]
         return "\n".join(lines)

@@ -52,8 +52,8 @@ def hub_rows(name: str, shape: Shape, columns: Sequence[str] | None, report: Rea
         names = list(rows.column_names or next(iter(rows), {}))
     except Exception as error:  # the library raises its own, the hub client's and the network's errors alike
         raise InputError(f"{name}: cannot be loaded ({first_line(error)}).") from None
-    places = resolve_columns(shape, columns, names, name)
-    report.note(f"columns used: {', '.join(names[place] for place in places if place is not None)}")
+    indices = resolve_columns(shape, columns, names, name)
+    report.note(f"columns used: {', '.join(names[index] for index in indices if index is not None)}")
     number = 0
     stream = iter(rows)
     while True:
@@ -66,8 +66,8 @@ def hub_rows(name: str, shape: Shape, columns: Sequence[str] | None, report: Rea
                 f"{name}: broke off after row {number:,} ({first_line(error)}); if that was the network, try again."
             ) from None
         number += 1
-        missing = [names[place] for place in places if place is not None and names[place] not in row]
+        missing = [names[index] for index in indices if index is not None and names[index] not in row]
         if missing:  # the files of one data set can differ in their columns
             yield Row(number, (), Fault.WRONG_FIELDS, f"no field {', '.join(map(repr, missing))}")
         else:
-            yield Row(number, [None if place is None else row[names[place]] for place in places])
+            yield Row(number, [None if index is None else row[names[index]] for index in indices])

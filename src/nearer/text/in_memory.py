@@ -70,10 +70,10 @@ class InMemory:
             return
         report.unit = "row"
         names = self.names
-        places = resolve_columns(shape, columns, names, self.name)
-        report.note(f"columns used: {', '.join(names[place] for place in places if place is not None)}")
+        indices = resolve_columns(shape, columns, names, self.name)
+        report.note(f"columns used: {', '.join(names[index] for index in indices if index is not None)}")
         for number, values in enumerate(_table_rows(self.records, names), 1):
-            yield Row(number, [None if place is None else _cell(values[place]) for place in places])
+            yield Row(number, [None if index is None else _cell(values[index]) for index in indices])
 
 
 def _record_row(number: int, record: Any, shape: Shape, columns: Sequence[str] | None, is_series: bool) -> Row:

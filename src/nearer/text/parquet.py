@@ -56,8 +56,8 @@ def parquet_rows(
             names = file.schema_arrow.names
         except failures as error:
             raise InputError(f"{path}: not a readable Parquet file ({first_line(error)}).") from None
-        places = resolve_columns(shape, columns, names, path)
-        wanted = [names[place] for place in places if place is not None]
+        indices = resolve_columns(shape, columns, names, path)
+        wanted = [names[index] for index in indices if index is not None]
         report.note(f"columns used: {', '.join(wanted)}")
         number = 0
         batches = _batches(file, plain, wanted)
@@ -71,7 +71,7 @@ def parquet_rows(
             except (*failures, DamagedFooter) as error:
                 report.add(Fault.DAMAGED, number + 1, first_line(error))
                 return
-            for values in _rows([None if place is None else names[place] for place in places], batch, limit):
+            for values in _rows([None if index is None else names[index] for index in indices], batch, limit):
                 number += 1
                 yield _row(number, values)
 
@@ -79,16 +79,16 @@ def parquet_rows(
 def _batches(file: Any, plain: BinaryIO, columns: list[str]) -> Iterator[Any]:
     import pyarrow.parquet as parquet
 
-    described = [file.schema.column(place) for place in range(len(file.schema))]
-    leaves = [place for place, leaf in enumerate(described) if leaf.path.split(".")[0] in columns]
+    described = [file.schema.column(index) for index in range(len(file.schema))]
+    leaves = [index for index, leaf in enumerate(described) if leaf.path.split(".")[0] in columns]
     # texts as numbers of entries in a dictionary: one that stands there a million times is there once
-    texts = [described[place].path for place in leaves if described[place].physical_type == "BYTE_ARRAY"]
+    texts = [described[index].path for index in leaves if described[index].physical_type == "BYTE_ARRAY"]
     file = parquet.ParquetFile(plain, buffer_size=CHUNK, read_dictionary=texts)
     # one row group at a time: a batch over two of them would be lost whole to damage in the second
     for group, found in enumerate(column_chunks(plain)):
         if len(found) < len(described):
             raise DamagedFooter("a row group without all columns")
-        chunks = [(found[place], described[place].max_repetition_level > 0) for place in leaves]
+        chunks = [(found[index], described[index].max_repetition_level > 0) for index in leaves]
         rows = rows_at_once(plain, chunks, BATCH, BATCH_BYTES)
         yield from file.iter_batches(rows, row_groups=[group], columns=columns)
 

@@ -111,7 +111,7 @@ class Reading(Generic[Record]):
         """A digest of the content and the way it is read: equal digests mean equal records."""
         digest = hashlib.blake2b(digest_size=16)
         options: dict[str, Any] = {**self.options.to_dict(), "shape": self.shape.name, "format": self._format()}
-        if self.shape.by_place is not None:  # its fields' names are the user's
+        if self.shape.unnamed_fields is not None:  # its fields' names are the user's
             options["fields"] = [field.names for field in self.shape.fields]
         digest.update(json.dumps(options, sort_keys=True).encode())
         if self.in_memory is not None:

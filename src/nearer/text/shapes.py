@@ -34,7 +34,7 @@ class Field:
 class Shape:
     """A kind of record.
 
-    plain_lines: a line of plain text is one. by_place: how many fields a row without names can fill, if not all.
+    plain_lines: a line of plain text is one. unnamed_fields: how many fields a row without names can fill, if not all.
     """
 
     name: str
@@ -42,12 +42,12 @@ class Shape:
     fields: tuple[Field, ...]
     build: Callable[[Sequence[Any], Clean], Any]
     plain_lines: bool = False
-    by_place: int | None = None
+    unnamed_fields: int | None = None
 
     @property
-    def places(self) -> range:
+    def value_counts(self) -> range:
         """How many values a row without names may have."""
-        return range(self.required, (self.by_place or len(self.fields)) + 1)
+        return range(self.required, (self.unnamed_fields or len(self.fields)) + 1)
 
     @property
     def required(self) -> int:
@@ -163,13 +163,13 @@ SHAPES = {
 def match_columns(shape: Shape, names: Sequence[str]) -> list[int | None] | None:
     """Which column holds each field, told by the columns' names; None when a required one is not there."""
     lowered = [name.strip().lower() for name in names]
-    places: list[int | None] = []
+    indices: list[int | None] = []
     for field in shape.fields:
-        place = next((lowered.index(name) for name in field.names if name in lowered), None)
-        if place is None and field.required:
+        index = next((lowered.index(name) for name in field.names if name in lowered), None)
+        if index is None and field.required:
             return None
-        places.append(place)
-    return places
+        indices.append(index)
+    return indices
 
 
 def named_columns(shape: Shape, columns: Sequence[str], names: Sequence[str], source: str) -> list[int | None]:
@@ -178,8 +178,8 @@ def named_columns(shape: Shape, columns: Sequence[str], names: Sequence[str], so
     unknown = [column for column in columns if column not in names]
     if unknown:
         raise InputError(f"{source}: has no column {shown_names(unknown)}; its columns are {shown_names(names)}.")
-    places: list[int | None] = [list(names).index(column) for column in columns]
-    return places + [None] * (len(shape.fields) - len(places))
+    indices: list[int | None] = [list(names).index(column) for column in columns]
+    return indices + [None] * (len(shape.fields) - len(indices))
 
 
 def shown_names(names: Sequence[str]) -> str:
@@ -206,7 +206,7 @@ def resolve_columns(shape: Shape, columns: Sequence[str] | None, names: Sequence
     """Which column holds each field, for formats that always name their columns."""
     if columns is not None:
         return named_columns(shape, columns, names, source)
-    places = match_columns(shape, names)
-    if places is None:
+    indices = match_columns(shape, names)
+    if indices is None:
         raise unclear_columns(shape, names, source)
-    return places
+    return indices

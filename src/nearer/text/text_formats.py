@@ -127,14 +127,14 @@ def table_rows(
     if shape is RANKING_LISTS:
         yield from _list_rows(first, rows)
         return
-    places, is_header = _places(first.cells, shape, columns, source)
+    indices, is_header = _find_columns(first.cells, shape, columns, source)
     if is_header:
-        report.note(f"line {first.line} is the header; columns used: {_used(first.cells, places)}")
+        report.note(f"line {first.line} is the header; columns used: {_used(first.cells, indices)}")
     width = len(first.cells)
     if not is_header:
-        yield _pick(first, places, width)
+        yield _pick(first, indices, width)
     for cells in rows:
-        yield _pick(cells, places, width)
+        yield _pick(cells, indices, width)
 
 
 def _list_rows(first: Cells, rest: Iterator[Cells]) -> Iterator[Row]:
@@ -145,26 +145,26 @@ def _list_rows(first: Cells, rest: Iterator[Cells]) -> Iterator[Row]:
         yield Row(cells.line, (cells.cells,), fault, cells.detail)
 
 
-def _pick(cells: Cells, places: Sequence[int | None], width: int) -> Row:
+def _pick(cells: Cells, indices: Sequence[int | None], width: int) -> Row:
     if cells.fault:
         return Row(cells.line, (), cells.fault, cells.detail)
     if not any(cell.strip() for cell in cells.cells):
         return Row(cells.line, (), Fault.EMPTY)
     if len(cells.cells) != width:
         return Row(cells.line, (), Fault.WRONG_COLUMNS, f"{len(cells.cells)} found, {width} expected")
-    return Row(cells.line, [None if place is None else cells.cells[place] for place in places])
+    return Row(cells.line, [None if index is None else cells.cells[index] for index in indices])
 
 
-def _places(
+def _find_columns(
     first: list[str], shape: Shape, columns: Sequence[str] | None, source: str
 ) -> tuple[list[int | None], bool]:
     if columns is None:
-        places = match_columns(shape, first)
-        if places is not None:
-            return places, True
-        if len(first) not in shape.places:
+        indices = match_columns(shape, first)
+        if indices is not None:
+            return indices, True
+        if len(first) not in shape.value_counts:
             raise unclear_columns(shape, first, source)
-        return [place if place < len(first) else None for place in range(len(shape.fields))], False
+        return [index if index < len(first) else None for index in range(len(shape.fields))], False
     if all(column.isdecimal() for column in columns):
         check_column_count(shape, columns)
         beyond = [column for column in columns if len(column) > 9 or int(column) >= len(first)]
@@ -177,8 +177,8 @@ def _places(
     return named_columns(shape, columns, [cell.strip() for cell in first], source), True
 
 
-def _used(names: Sequence[str], places: Sequence[int | None]) -> str:
-    return ", ".join(names[place].strip() for place in places if place is not None)
+def _used(names: Sequence[str], indices: Sequence[int | None]) -> str:
+    return ", ".join(names[index].strip() for index in indices if index is not None)
 
 
 def json_rows(lines: Iterable[TextLine], shape: Shape, columns: Sequence[str] | None) -> Iterator[Row]:
@@ -214,10 +214,10 @@ def value_row(number: int, value: object, shape: Shape, columns: Sequence[str] |
             number, (), Fault.WRONG_FIELDS, f"an object, a list or a string expected, {type(value).__name__} found"
         )
     if columns is not None:
-        return _object_row(number, {str(place): item for place, item in enumerate(value)}, shape, columns)
+        return _object_row(number, {str(index): item for index, item in enumerate(value)}, shape, columns)
     if shape is RANKING_LISTS:
         return Row(number, (value,))
-    if len(value) not in shape.places:
+    if len(value) not in shape.value_counts:
         return Row(number, (), Fault.WRONG_COLUMNS, f"{len(value)} found, {shape.required} expected")
     return Row(number, value + [None] * (len(shape.fields) - len(value)))
 
@@ -231,8 +231,8 @@ def _object_row(number: int, value: Mapping[str, Any], shape: Shape, columns: Se
         values = [value[column] for column in columns]
         return Row(number, values + [None] * (len(shape.fields) - len(values)))
     names = list(value)
-    places = match_columns(shape, names)
-    if places is None:
+    indices = match_columns(shape, names)
+    if indices is None:
         found = ", ".join(repr(name[:20]) for name in names[:5])
         return Row(number, (), Fault.WRONG_FIELDS, f"no {shape.name} in the fields {found}")
-    return Row(number, [None if place is None else value[names[place]] for place in places])
+    return Row(number, [None if index is None else value[names[index]] for index in indices])

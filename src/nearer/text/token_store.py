@@ -7,7 +7,7 @@ A store is a folder named by a digest of the text, the way it was read, the toke
     store.json    what it is, how large the files must be, and the account of the reading
     checksums.json  of these three; a store that is damaged is built anew
 
-It is written beside its place and moved there when complete, under a lock that the system releases if the
+It is written under another name and renamed when complete, under a lock that the system releases if the
 process dies. So a store is either whole or not there, however many processes build it or are killed. A text that
 changes while it is read becomes no store: the digest would name what nobody has read.
 """
@@ -43,7 +43,7 @@ RECORDS_AT_ONCE = 8192
 
 
 class TokenStore:
-    """Token ids of a corpus' sentences. A record of k sentences (a pair has 2) stands at k consecutive places."""
+    """Token ids of a corpus' sentences. A record of k sentences (a pair has 2) has k consecutive rows."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -92,18 +92,18 @@ def open_store(
         raise SettingError(f"max_length: {max_length} leaves no room for a sentence (3 at least).")
     root = cache_folder("tokens") if folder is None else Path(folder)
     fingerprint = reading.fingerprint()
-    place = root / _key(fingerprint, tokenizer, max_length, text_normalisation)
-    if (store := _opened(place)) is not None:
+    path = root / _key(fingerprint, tokenizer, max_length, text_normalisation)
+    if (store := _opened(path)) is not None:
         return store
     try:
         make_folder(root)
-        with FileLock(root / f"{place.name}.lock"):
-            if (store := _opened(place)) is not None:  # another process built it while this one waited
+        with FileLock(root / f"{path.name}.lock"):
+            if (store := _opened(path)) is not None:  # another process built it while this one waited
                 return store
-            if place.exists():
-                tell(f"{place}: is damaged; the text is tokenised anew.")
-            clear_unfinished(root, place.name)
-            with whole_folder(place, overwrite=True) as building:
+            if path.exists():
+                tell(f"{path}: is damaged; the text is tokenised anew.")
+            clear_unfinished(root, path.name)
+            with whole_folder(path, overwrite=True) as building:
                 _build(building, reading, tokenizer, max_length, text_normalisation, progress)
                 if reading.fingerprint() != fingerprint:
                     raise changed(reading)
@@ -112,7 +112,7 @@ def open_store(
             raise
         reason = error.strerror or error if isinstance(error, OSError) else error
         raise InputError(f"{root}: the token store cannot be written ({reason}).") from error
-    return TokenStore(place)
+    return TokenStore(path)
 
 
 def _key(fingerprint: str, tokenizer: PreTrainedTokenizerBase, max_length: int, text_normalisation: str) -> str:
@@ -120,11 +120,11 @@ def _key(fingerprint: str, tokenizer: PreTrainedTokenizerBase, max_length: int, 
     return hashlib.blake2b(json.dumps(described).encode(), digest_size=16).hexdigest()
 
 
-def _opened(place: Path) -> TokenStore | None:
+def _opened(path: Path) -> TokenStore | None:
     """The store, if it is there and whole."""
     try:
-        check_folder(place, "it is built anew")
-        return TokenStore(place)
+        check_folder(path, "it is built anew")
+        return TokenStore(path)
     except (OSError, ValueError, KeyError, DamagedError):
         return None
 
@@ -159,12 +159,12 @@ def _build(
             total = int(offsets[-1][-1])
             advance(len(records))
     reading.report.check_kept()
-    places = np.concatenate(offsets)
-    places.tofile(folder / "offsets.bin")
+    joined = np.concatenate(offsets)
+    joined.tofile(folder / "offsets.bin")
     facts = {
         "format": FORMAT,
         "fields": fields,
-        "sentences": len(places) - 1,
+        "sentences": len(joined) - 1,
         "tokens": total,
         "dtype": dtype.name,
         "max_length": max_length,
