@@ -30,7 +30,7 @@ from nearer.evaluation import (
     register_kind,
     tasks,
 )
-from nearer.evaluation.tasks import expand, is_test, needs_data
+from nearer.evaluation.tasks import expand, is_test, kind_name, kind_title, needs_data
 
 TOY = [("red", "crimson", "blue"), ("cat", "kitten", "stone"), ("sea", "ocean", "desk")]
 
@@ -50,16 +50,11 @@ class OddOneOut(Task):
         return (word for triple in self.triples for word in triple)
 
     def score(self, model: Scorer, vectors: SentenceVectors) -> TaskScore:
-        return TaskScore(
-            task=self.name,
-            kind=self.kind,
-            split=self.split,
-            layout=self.layout,
+        return self.make_score(
             count=len(self.triples),
             unit="triples",
             measure="accuracy",
             figures={"accuracy": 100 * float(self._hits(model, vectors).mean())},
-            data_hash=self.data_hash(),
         )
 
     def data_hash(self) -> str:
@@ -91,6 +86,7 @@ KIND = TaskKind(
     known={"odd-toy": KnownTask("Toy test", is_test=True)},
     groups={"odd": ("odd-toy",)},
     forms=(Form("odd:", "FILE"),),
+    title="Odd one out",
 )
 
 
@@ -134,6 +130,10 @@ class TestRegistered:
     def test_messages_know_it(self) -> None:
         with pytest.raises(SettingError, match=r"odd-one-out: odd, odd-toy; or .*, odd:FILE\. Did you mean 'odd-toy'"):
             expand("odd-toi")
+
+    def test_what_tables_and_reports_call_it(self) -> None:
+        assert (kind_name("odd-one-out"), kind_title("odd-one-out")) == ("odd-one-out", "Odd one out")
+        assert (kind_name("sts"), kind_name("of nobody"), kind_title("of nobody")) == ("STS", "of nobody", "of nobody")
 
     def test_evaluate(self) -> None:
         results = evaluate(scorer("one", right=2), "odd")

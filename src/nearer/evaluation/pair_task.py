@@ -65,16 +65,11 @@ class PairTask(Task):
 
     def score(self, model: Scorer, vectors: SentenceVectors) -> TaskScore:
         sides = {subset: _sides(model, pairs, vectors) for subset, pairs in self.subsets.items()}
-        return TaskScore(
-            task=self.name,
-            kind=self.kind,
-            split=self.split,
-            layout=self.layout,
+        return self.make_score(
             count=len(self.pairs),
             unit="pairs",
             measure=figure_name(self.correlation, self.aggregation),
             figures=_figures(list(sides.values())),
-            data_hash=self.data_hash(),
             protocol={"correlation": self.correlation, "aggregation": self.aggregation},
             details={"subsets": {subset: _subset_figures(*both) for subset, both in sides.items()}},
             dropped=self.report.dropped if self.report else 0,

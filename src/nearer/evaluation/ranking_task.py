@@ -61,16 +61,11 @@ class RankingTask(Task):
 
     def score(self, model: Scorer, vectors: SentenceVectors) -> TaskScore:
         values = self.per_query(model, vectors)
-        return TaskScore(
-            task=self.name,
-            kind=self.kind,
-            split=self.split,
-            layout=self.layout,
+        return self.make_score(
             count=len(self.queries),
             unit="queries",
             measure="kendall",
             figures={name: mean_percent(each) for name, each in values.items()},
-            data_hash=self.data_hash(),
             protocol={"partners": f"more than {MORE_THAN}", "kendall": "tau-b", "gains": "linear"},
             details={"partners": sum(len(query.partners) for query in self.queries)},
             dropped=self.equal,

@@ -90,16 +90,11 @@ class RerankingTask(Task):
     def score(self, model: Scorer, vectors: SentenceVectors) -> TaskScore:
         values = self.per_query(model, vectors)
         undefined = [NOT_FINITE] if np.isnan(values["map"]).any() else []
-        return TaskScore(
-            task=self.name,
-            kind=self.kind,
-            split=self.split,
-            layout=self.layout,
+        return self.make_score(
             count=len(self.usable),
             unit="queries",
             measure="map",
             figures={name: mean_percent(each) for name, each in values.items()},
-            data_hash=self.data_hash(),
             protocol={
                 "reading": self.reading,
                 "ties": TIES[self.reading],

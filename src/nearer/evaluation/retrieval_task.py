@@ -82,16 +82,11 @@ class RetrievalTask(Task):
     def score(self, model: Scorer, vectors: SentenceVectors) -> TaskScore:
         values = self.per_query(model, vectors)
         undefined = [NOT_FINITE] if np.isnan(values["ndcg@10"]).any() else []
-        return TaskScore(
-            task=self.name,
-            kind=self.kind,
-            split=self.split,
-            layout=self.layout,
+        return self.make_score(
             count=len(self.queries),
             unit="queries",
             measure="ndcg@10",
             figures={name: mean_percent(each) for name, each in values.items()},
-            data_hash=self.data_hash(),
             protocol={"gains": "linear", "ties": "in the corpus' order"},
             details={"documents": len(self.corpus), "judgements": sum(map(len, self.judgements)), **self.counts},
             dropped=self.unjudged + self._left_out,

@@ -120,6 +120,23 @@ class Task(ABC):
     def data_hash(self) -> str:
         """A digest of texts and gold: equal hashes, equal data."""
 
+    def make_score(
+        self, *, count: int, unit: str, measure: str, figures: dict[str, float | None], **more: Any
+    ) -> TaskScore:
+        """For `score`: the `TaskScore` of this task, with its name and data filled in. more: the other fields."""
+        return TaskScore(
+            task=self.name,
+            kind=self.kind,
+            split=self.split,
+            layout=self.layout,
+            count=count,
+            unit=unit,
+            measure=measure,
+            figures=figures,
+            data_hash=self.data_hash(),
+            **more,
+        )
+
     @property
     def pairs(self) -> Sequence[Pair]:
         """The scored pairs of a task whose score is the correlation with them; none for any other task.

@@ -92,16 +92,11 @@ class TransferTask(Task):
         features = self._features(vectors)
         finite = bool(np.isfinite(features).all())
         outcome = self._outcome(features) if finite else None
-        return TaskScore(
-            task=self.name,
-            kind=self.kind,
-            split=self.split,
-            layout=self.layout,
+        return self.make_score(
             count=len(self._judged),
             unit=self.unit,
             measure=self.measure,
             figures=self._figures(outcome),
-            data_hash=self.data_hash(),
             protocol=self._protocol(),
             details={} if outcome is None else _details(outcome),
             remark="" if finite else "some vectors are not finite numbers",
