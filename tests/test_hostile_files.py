@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from nearer.errors import InputError, NearerError, SettingError
-from nearer.report.run_folder import read_run
+from nearer.runs.folder import read_run
 from nearer.sweeps.grid import parse_grid
 from nearer.training.recipes import load_recipe, parse_overrides
 from nearer.training.run import resume

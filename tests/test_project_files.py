@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from nearer.export.papers import PAPERS
+from nearer.methods import METHODS
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -163,7 +163,8 @@ class TestCitation:
             )
             for paper in self.CITATION["references"]
         ]
-        assert cited == [(paper.title, paper.authors, paper.venue, paper.year) for paper in PAPERS.values()]
+        papers = [method.facts.paper for method in METHODS.values()]
+        assert cited == [(paper.title, paper.authors, paper.venue, paper.year) for paper in papers]
         assert len(cited) == 5
 
 

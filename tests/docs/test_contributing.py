@@ -16,7 +16,7 @@ import torch
 
 from nearer.analysis.compare import compare
 from nearer.encoder import Encoder, pooling
-from nearer.evaluation import evaluate
+from nearer.evaluation import evaluate, tasks
 from nearer.methods import METHODS
 from nearer.training import train
 
@@ -61,7 +61,7 @@ def test_names_in_the_files_are_there() -> None:
     for heading, file, names in (
         ("Add a method", "src/nearer/methods/__init__.py", ("METHODS", "__all__")),
         ("Add a method", "src/nearer/cli/completion.py", ("METHODS",)),
-        ("Add a task", "src/nearer/evaluation/tasks.py", ("FORMS", "expand", "_load")),
+        ("Add a task", "src/nearer/evaluation/tasks.py", ("KINDS",)),
         ("Add a task", "src/nearer/evaluation/task.py", ("Task",)),
         ("Add a pooling", "src/nearer/encoder/pooling.py", ("LAYER_PAIRS", "POOLINGS", "_pool_one")),
         ("Add a pooling", "src/nearer/encoder/layout.py", ("MODES",)),
@@ -118,13 +118,19 @@ class TestTask:
 
     def test_it_is_evaluated(self, made: ModuleType, file: Path) -> None:
         encoder = Encoder.load("wiki-mini", pooling="mean", device="cpu")
-        results = evaluate(encoder, [made.load_odd_one_out(file)])
+        results = evaluate(encoder, [made.load_odd_one_out(str(file), None, False)])
         assert results["mine"] == pytest.approx(200 / 3)
         assert results.scores[0].kind == "odd-one-out"
 
+    def test_it_has_a_name(self, made: ModuleType, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(tasks, "_registered", {})
+        tasks.register_kind(made.ODD_ONE_OUT_KIND)
+        [task] = tasks.load_tasks([f"odd-one-out:{file}"], None)
+        assert (task.name, task.kind) == ("mine", "odd-one-out")
+
     def test_it_is_compared_with_an_interval(self, made: ModuleType, file: Path, tiny_model) -> None:
         models = [Encoder.load("wiki-mini", pooling=name, device="cpu") for name in ("mean", "max")]
-        [difference] = compare(models, [made.load_odd_one_out(file)]).differences
+        [difference] = compare(models, [made.load_odd_one_out(str(file), None, False)]).differences
         assert difference.interval is not None
 
 

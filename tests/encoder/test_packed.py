@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from nearer.encoder import Encoder
 from nearer.encoder.packed import PackedLayout, can_pack
 from nearer.encoder.packed_attention import ATTENTION, FirstTokenAttention, narrow_last_block
-from nearer.errors import InputError
 from nearer.encoder.padded import PaddedLayout
+from nearer.errors import InputError
 from nearer.training.working_copy import WorkingCopy
 
 LONGEST = 64

@@ -23,8 +23,6 @@ from nearer.errors import InputError, ModelError, SettingError
 from nearer.evaluation import evaluate
 from nearer.export import Source, export_folder, load_source
 from nearer.export.card import TEMPLATE, Told, markdown_table, model_card
-from nearer.export.papers import PAPERS
-from nearer.methods import METHODS
 from nearer.storage.sealed import read_sealed_json
 from nearer.teachers import RankEncoder
 
@@ -209,12 +207,6 @@ def test_a_rank_encoder_keeps_its_corpus(tiny_model: Model, sentences: list[str]
 def test_cards_warn_of_mobilebert_in_sentence_transformers(tiny_model: Model) -> None:
     encoder = short_encoder(tiny_model, "mobilebert", "mean", layers=1)
     assert "vectors vary a little with the batch" in model_card(Source("x", encoder, None), Told("x"), None)
-
-
-def test_every_method_has_its_paper() -> None:
-    assert set(PAPERS) == set(METHODS)
-    for paper in PAPERS.values():
-        assert paper.bibtex().count("{") == paper.bibtex().count("}")
 
 
 def test_cells_hold_anything() -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from mutations import ODD, damaged_bytes, swapped_values, tries
 
 from nearer.errors import NearerError
-from nearer.report.run_folder import read_run
+from nearer.runs.folder import read_run
 from nearer.sweeps.grid import parse_grid, plan_runs
 from nearer.training.recipes import FOLDER, load_recipe, parse_overrides
 from nearer.training.run import resume

@@ -13,8 +13,8 @@ from tiny_runs import Runs
 
 from nearer.report.chart import CHARACTER, HEIGHT, WIDTH, Chart, described, linear, logarithmic, series_class
 from nearer.report.curves import curve_names, curves_section, thinned
-from nearer.report.metrics_log import Line, MetricsLog
 from nearer.report.subjects import read_subjects
+from nearer.runs.metrics_log import Line, MetricsLog
 
 
 def test_points_lie_where_their_values_are() -> None:

@@ -10,9 +10,9 @@ import yaml
 from tiny_runs import Runs
 
 from nearer.errors import InputError, ModelError, SettingError
-from nearer.report.metrics_log import read_metrics
-from nearer.report.run_folder import read_run
 from nearer.report.subjects import read_subjects
+from nearer.runs.folder import read_run
+from nearer.runs.metrics_log import read_metrics
 
 
 def test_a_finished_run(runs: Runs) -> None:

@@ -26,8 +26,8 @@ from nearer.encoder import Encoder
 from nearer.encoder.files import EncodedFile, encode_file
 from nearer.errors import NearerError
 from nearer.evaluation import evaluate
-from nearer.report.score_file import read_scores
 from nearer.runs.checkpoints import load_checkpoint, save_checkpoint, whole_checkpoint
+from nearer.runs.score_file import read_scores
 from nearer.teachers import RankEncoder
 from nearer.teachers.vector_store import VectorStore
 from nearer.text import read_ranking_lists, read_sentences

@@ -30,7 +30,10 @@ from nearer.training.settings import TrainingSettings
 MODELS: dict[type[BaseModel], dict[str, Any]] = {
     TrainingSettings: {"method": "simcse", "model": "x", "pooling": "cls", "head": False},
     TeacherSettings: {"model": "x"},
-    **{model: {"teachers": ["x"]} if "teachers" in model.model_fields else {} for _, model in METHODS.values()},
+    **{
+        method.Settings: {"teachers": ["x"]} if "teachers" in method.Settings.model_fields else {}
+        for method in METHODS.values()
+    },
     RerankBody: {"model": "x", "query": "a", "documents": ["b"]},
     SearchBody: {"query": "a"},
 }

@@ -15,12 +15,12 @@ import yaml
 
 from nearer.errors import SettingError
 from nearer.evaluation.tasks import kind_name, shown_name
-from nearer.export.papers import PAPERS
 from nearer.export.source import Source
 from nearer.export.training_facts import TrainingFacts, training_facts
+from nearer.methods import known_methods
 from nearer.report.numbers import figure, listed
-from nearer.report.score_file import ScoreFile
 from nearer.report.scores import Block, blocks
+from nearer.runs.score_file import ScoreFile
 from nearer.teachers import RankEncoder
 
 LANGUAGE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]+)*|multilingual")
@@ -69,7 +69,7 @@ def model_card(source: Source, told: Told, scores: ScoreFile | None) -> str:
         weights=sum(weight.numel() for weight in source.encoder.parameters()),
         ranks_by=source.model.scoring if isinstance(source.model, RankEncoder) else None,
         trained=trained,
-        paper=PAPERS.get(trained.method or ""),
+        method=method.facts if (method := known_methods().get(trained.method or "")) else None,
         score_tables=[_block(block) for block in blocks([measured.scores])] if measured else [],
         measured_with=_protocol(measured) if measured else "",
         selected_on=listed(_chosen_by(trained, scores)),

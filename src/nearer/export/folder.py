@@ -8,7 +8,7 @@ from pathlib import Path
 from nearer.errors import InputError
 from nearer.export.card import Told, model_card
 from nearer.export.source import Source, without_folders
-from nearer.report.score_file import ScoreFile, read_scores
+from nearer.runs.score_file import ScoreFile, read_scores
 from nearer.storage.whole import whole_folder
 
 CARD = "README.md"

@@ -11,7 +11,7 @@ from nearer.encoder.layout import MODULES_FILE
 from nearer.encoder.onnx_encoder import FACTS_FILE
 from nearer.errors import ModelError, NearerError, SettingError, first_line
 from nearer.export.folder import CARD
-from nearer.report.run_folder import is_run
+from nearer.runs.folder import is_run
 
 LEFT_OUT = [".*", "**/.*", "*/__pycache__/*"]  # besides what the hub's client leaves out by itself
 REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")

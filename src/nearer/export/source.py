@@ -13,8 +13,8 @@ from nearer.baselines.static_words import FACTS_FILE as STATIC_WORDS
 from nearer.encoder import Encoder
 from nearer.encoder.onnx_encoder import FACTS_FILE as ONNX
 from nearer.errors import ModelError
-from nearer.report.run_folder import MODEL, Run, is_run, read_run
 from nearer.report.subjects import MODEL_FILES
+from nearer.runs.folder import MODEL, Run, is_run, read_run
 from nearer.teachers import RankEncoder, load_model
 
 

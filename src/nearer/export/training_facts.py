@@ -12,7 +12,7 @@ from nearer.encoder.sources import BUNDLED_MODELS, MODELS_VARIABLE
 from nearer.export.source import Source, is_local, without_folders
 from nearer.report.numbers import duration, figure
 from nearer.report.recipe_notes import recipe_notes, shown
-from nearer.report.run_folder import MODEL
+from nearer.runs.folder import MODEL
 from nearer.text.hub import HUB_PREFIX
 
 # what a run notes with its model besides the method's own settings
@@ -42,7 +42,7 @@ def training_facts(source: Source) -> TrainingFacts:
     noted: dict[str, Any] = dict(source.run.provenance if source.run else {}) or dict(source.encoder.provenance)
     settings = _settings(source, noted)
     method = settings.get("method", noted.get("method"))
-    corpus = str((source.run.facts.get("corpus") if source.run else None) or noted.get("corpus") or "")
+    corpus = str((source.run.config.corpus if source.run else None) or noted.get("corpus") or "")
     model = str(settings.get("model") or "")
     hub_corpus = corpus.removeprefix(HUB_PREFIX).partition("?")[0] if corpus.startswith(HUB_PREFIX) else None
     return TrainingFacts(
@@ -72,17 +72,15 @@ def _facts(source: Source, noted: Mapping[str, Any], settings: Mapping[str, Any]
         "learns from": _public(settings.get("teachers")),
         "text": Path(corpus).name if is_local(corpus) else corpus or None,
         "records": _records(noted, settings),
-        "digest of the text's tokens": noted.get("tokens") or (run.facts.get("tokens") if run else None),
-        "digests of what it learns from": shown(run.facts["learns_from"])
-        if run and run.facts.get("learns_from")
-        else None,
+        "digest of the text's tokens": noted.get("tokens") or (run.config.tokens if run else None),
+        "digests of what it learns from": shown(run.config.learns_from) if run and run.config.learns_from else None,
         "seed": _plain(settings.get("seed")),
         "steps": f"{run.metrics.last_step:,}" if run and run.metrics.last_step else None,
         "dev task": _held_out(noted),
         "kept": _kept(noted, settings),
         "took": duration(float(noted["seconds"])) if isinstance(noted.get("seconds"), int | float) else None,
         "machine": _plain(noted.get("machine")),
-        "versions": shown(run.facts["libraries"]) if run and run.facts.get("libraries") else None,
+        "versions": shown(run.config.libraries) if run and run.config.libraries else None,
     }
     if isinstance(noted.get("whitening"), dict):
         facts["whitened on"] = shown(without_folders(noted["whitening"]))

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from nearer.report.chart import Axis, Chart, Points, described, figure, figures, legend, linear, logarithmic
 from nearer.report.markup import Html, element, note, paragraph, section
-from nearer.report.metrics_log import MetricsLog
 from nearer.report.numbers import count, listed
-from nearer.report.run_folder import Run
 from nearer.report.subjects import Subject
+from nearer.runs.folder import Run
+from nearer.runs.metrics_log import MetricsLog
 
 MOST_POINTS = 200  # a longer line is drawn as means of neighbours, within the range of what they are means of
 MOST_DOTS = 40

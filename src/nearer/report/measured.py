@@ -69,7 +69,7 @@ def chosen_tasks(
         named = run.settings.get("select_on") or []
         names = [*([named] if isinstance(named, str) else named), *(run.settings.get("watch_on") or [])]
         # what was held out has no scored pairs to look at; its curve is drawn
-        wanted, data = [name for name in names if name != HELD_OUT], data or run.facts.get("data")
+        wanted, data = [name for name in names if name != HELD_OUT], data or run.config.data
     try:
         found = [task for task in load_tasks(wanted, data) if _can_be_analysed(task)] if wanted else []
         lacking = "" if found or not wanted else f"{', '.join(wanted)}: no scored pairs to look at"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from nearer.analysis.side_by_side import short_labels
 from nearer.errors import InputError, SettingError
-from nearer.report.run_folder import Run, is_run, read_run
+from nearer.runs.folder import Run, is_run, read_run
 
 # any of these makes a folder one with a model in it
 MODEL_FILES = ("config.json", "modules.json", "nearer.json", "nearer_onnx.json", "static_words.json")

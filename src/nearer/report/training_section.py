@@ -15,8 +15,8 @@ import yaml
 from nearer.report.markup import Html, cell, code, element, note, paragraph, section, table
 from nearer.report.numbers import LACKING, count, duration, figure
 from nearer.report.recipe_notes import RecipeNotes, recipe_notes, shown
-from nearer.report.run_folder import Run
 from nearer.report.subjects import Subject
+from nearer.runs.folder import Run
 
 MAIN = ("method", "model", "teachers", "pooling", "batch_size", "learning_rate", "epochs", "select_on", "seed")
 NAMES = {"model": "starts from", "teachers": "learns from", "select_on": "selected on"}
@@ -49,16 +49,16 @@ def _facts(runs: Sequence[Run]) -> dict[str, list[str]]:
     facts: list[tuple[str, Callable[[Run], str]]] = [("recipe", lambda run: run.recipe)]
     facts += [(NAMES.get(name, name.replace("_", " ")), partial(_setting, name=name)) for name in MAIN]
     facts += [
-        ("text", lambda run: str(run.facts["corpus"])),
+        ("text", lambda run: run.config.corpus),
         ("records", _records),
         ("steps", lambda run: f"{run.metrics.last_step:,}"),
         ("dev task", _dev_task),
         ("kept", _kept),
         ("took", lambda run: LACKING if run.seconds is None else duration(run.seconds)),
         ("machine", lambda run: shown(run.noted("machine"))),
-        ("versions", lambda run: shown(run.facts.get("libraries"))),
-        ("digest of the text’s tokens", lambda run: str(run.facts.get("tokens") or LACKING)),
-        ("digests of what it learns from", lambda run: shown(run.facts.get("learns_from") or None)),
+        ("versions", lambda run: shown(run.config.libraries or None)),
+        ("digest of the text’s tokens", lambda run: str(run.config.tokens or LACKING)),
+        ("digests of what it learns from", lambda run: shown(run.config.learns_from or None)),
     ]
     found = {name: [value(run) for run in runs] for name, value in facts}
     return {name: values for name, values in found.items() if not set(values) <= {LACKING, "none"}}
@@ -153,7 +153,7 @@ def _run(subject: Subject, run: Run) -> list[Html]:
     if subject.model is not None:
         tasks = run.settings.get("test_on") or []
         if tasks:
-            parts += [paragraph("Score:"), code("sh", _scoring(subject.model, tasks, run.facts.get("data")))]
+            parts += [paragraph("Score:"), code("sh", _scoring(subject.model, tasks, run.config.data))]
         parts += [paragraph("Use:"), code("python", _loading(subject.model, by_name=False))]
     return parts
 
@@ -165,11 +165,11 @@ def training_command(run: Run) -> str:
     end = "END"
     while end in settings.split("\n"):
         end += "_"
-    arguments: list[object] = ["nearer", "train", recipe, "--corpus", run.facts["corpus"]]
-    if run.facts.get("columns"):
-        arguments += ["--columns", ",".join(map(str, run.facts["columns"]))]
-    if run.facts.get("data"):
-        arguments += ["--data", run.facts["data"]]
+    arguments: list[object] = ["nearer", "train", recipe, "--corpus", run.config.corpus]
+    if run.config.columns:
+        arguments += ["--columns", ",".join(map(str, run.config.columns))]
+    if run.config.data:
+        arguments += ["--data", run.config.data]
     again = f"{run.folder.name or run.recipe}-again"
     return f"cat > {shlex.quote(recipe)} << '{end}'\n{settings}\n{end}\n{_command(*arguments, '--out', again)}"
 

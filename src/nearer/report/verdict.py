@@ -7,15 +7,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from nearer.methods import known_methods
 from nearer.report.markup import Html, element, join, paragraph
 from nearer.report.measured import Measured
 from nearer.report.numbers import count, duration, figure, listed, signed
 from nearer.report.recipe_notes import shown
-from nearer.report.run_folder import Run
 from nearer.report.scores import Block, blocks
 from nearer.report.subjects import Subject
+from nearer.runs.folder import Run
 
-METHODS = {"simcse": "SimCSE", "rankcse": "RankCSE", "rankencoder": "RankEncoder", "debcse": "DebCSE"}
 MOST_DESCRIBED = 4  # runs told of one by one; tables tell of more
 
 
@@ -73,9 +73,10 @@ def _describe(runs: Sequence[Run]) -> Iterator[str]:
     """What was done, from the first of runs that differ by their seed, and how all of them went on dev."""
     run = runs[0]
     settings = run.settings
-    method = METHODS.get(str(settings.get("method")), str(settings.get("method", run.recipe)))
+    known = known_methods().get(str(settings.get("method")))
+    method = known.facts.title if known else str(settings.get("method", run.recipe))
     taught = f", taught by {shown(_teachers(settings['teachers']))}," if settings.get("teachers") else ""
-    text = _last_part(str(run.facts["corpus"]))
+    text = _last_part(run.config.corpus)
     if "records" in run.provenance:
         text = f"{int(run.provenance['records']):,} {settings.get('data', 'records')} of {text}"
     begun = f"{method} from {_last_part(str(settings.get('model', 'a model')))}{taught} on {text}"

@@ -9,57 +9,41 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import ConfigDict
-
 from nearer.errors import InputError
 from nearer.model_notes import NOTES_FILE, read_notes
-from nearer.report.metrics_log import MetricsLog, read_metrics
-from nearer.report.score_file import ScoreFile, read_scores
+from nearer.runs.config import CONFIG, RunConfig
+from nearer.runs.metrics_log import MetricsLog, read_metrics
+from nearer.runs.score_file import ScoreFile, read_scores
 from nearer.storage.checksums import check_folder
 from nearer.storage.sealed import sealed_content
-from nearer.typed_files import FileFacts, as_typed
+from nearer.typed_files import as_typed
 
-CONFIG, METRICS, SCORES, MODEL = "config.yaml", "metrics.jsonl", "scores.json", "model"
+METRICS, SCORES, MODEL = "metrics.jsonl", "scores.json", "model"
 BEST = "checkpoints/best-*"  # the best weights so far, as a model, until the run ends; the newest counts
 NEEDED = ("recipe", "settings", "corpus")
 
 
-class Config(FileFacts):
-    """What the page shows of a run's config; it may hold more."""
-
-    model_config = ConfigDict(extra="allow")
-
-    recipe: str
-    settings: dict[str, Any]
-    corpus: str
-    columns: list[str] | None = None
-    data: str | None = None
-    libraries: dict[str, str] | None = None
-    tokens: str | None = None
-
-
 @dataclass(frozen=True)
 class Run:
-    """One run. facts: its config; provenance: what its model says of how it was made, empty without a model."""
+    """One run. config: what it was started with; provenance: what its model says of how it was made, empty without."""
 
     folder: Path
-    facts: dict[str, Any]
+    config: RunConfig
     metrics: MetricsLog
     scores: ScoreFile | None
     provenance: dict[str, Any]
 
     @property
     def recipe(self) -> str:
-        return str(self.facts["recipe"])
+        return self.config.recipe
 
     @property
     def settings(self) -> dict[str, Any]:
-        settings: dict[str, Any] = self.facts["settings"]
-        return settings
+        return self.config.settings
 
     def noted(self, name: str) -> Any:
         """What only some runs note, with their model or in their config: `seconds`, `machine`; None without."""
-        return self.provenance.get(name, self.facts.get(name))
+        return self.provenance.get(name, getattr(self.config, name, None))
 
     @property
     def seconds(self) -> float | None:
@@ -93,14 +77,14 @@ def read_run(folder: Path) -> Run:
     """Everything that is in a run's folder, checked."""
     return Run(
         folder=folder,
-        facts=_config(folder),
+        config=_config(folder),
         metrics=read_metrics(folder / METRICS),
         scores=read_scores(folder / SCORES) if (folder / SCORES).exists() else None,
         provenance=_provenance(folder / MODEL),
     )
 
 
-def _config(folder: Path) -> dict[str, Any]:
+def _config(folder: Path) -> RunConfig:
     path = folder / CONFIG
     if not path.exists():
         raise InputError(f"{folder}: is not a whole run (no {CONFIG}); was it copied in part?")
@@ -110,7 +94,7 @@ def _config(folder: Path) -> dict[str, Any]:
         raise InputError(f"{path}: is not that of a run (no {', '.join(lacking)}).")
     if not isinstance(facts["settings"], dict):
         raise InputError(f"{path}: settings are not a list of `setting: value` lines.")
-    return as_typed(Config, facts, str(path)).model_dump(exclude_unset=True)
+    return as_typed(RunConfig, facts, str(path))
 
 
 def _provenance(model: Path) -> dict[str, Any]:
