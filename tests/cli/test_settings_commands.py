@@ -16,7 +16,7 @@ from nearer.training.recipes import recipe_names
 from nearer.training.settings import TrainingSettings
 
 Nearer = Callable[..., Any]
-MODELS: list[type[BaseModel]] = [TrainingSettings, TeacherSettings, *(model for _, model in METHODS.values())]
+MODELS: list[type[BaseModel]] = [TrainingSettings, TeacherSettings, *(method.Settings for method in METHODS.values())]
 
 
 @pytest.mark.parametrize("model", MODELS)

@@ -91,7 +91,7 @@ class TestReference:
 
     def test_settings(self, pages: dict[Path, Page], site: Path) -> None:
         text = (site / "reference-settings.html").read_text(encoding="utf-8")
-        models = [TrainingSettings, TeacherSettings, *(model for _, model in METHODS.values())]
+        models = [TrainingSettings, TeacherSettings, *(method.Settings for method in METHODS.values())]
         for model in models:
             assert [name for name in model.model_fields if f"<code>{name}</code>" not in text] == []
         assert "how often training goes through the whole corpus" in text

@@ -175,8 +175,8 @@ def test_names_on_the_hub_are_linked(model: str, linked: bool, run: Path) -> Non
     source = load_source(run)
     assert source.run is not None
     settings = {**source.run.settings, "model": model}
-    facts = {**source.run.facts, "settings": settings, "corpus": "hf:owner/text?split=train"}
-    told = front_matter(model_card(replace(source, run=replace(source.run, facts=facts)), Told("x"), None))
+    config = source.run.config.changed(settings=settings, corpus="hf:owner/text?split=train")
+    told = front_matter(model_card(replace(source, run=replace(source.run, config=config)), Told("x"), None))
     assert told.get("base_model") == (model if linked else None)
     assert told["datasets"] == ["owner/text"]
 

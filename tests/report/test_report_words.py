@@ -22,6 +22,7 @@ from nearer.report.recipe_notes import recipe_notes, shown
 from nearer.report.subjects import Subject, read_subjects
 from nearer.report.training_section import page_command, reproduce_section, trained_section, training_command
 from nearer.report.verdict import title, verdict
+from nearer.runs.config import RunConfig
 from nearer.runs.folder import Run, read_run
 from nearer.runs.metrics_log import Line, MetricsLog
 
@@ -29,9 +30,10 @@ from nearer.runs.metrics_log import Line, MetricsLog
 def a_run(*dev: tuple[int, float], finished: bool = True, **settings: Any) -> Subject:
     """A run whose dev scores went so."""
     lines = tuple(Line(step, {"dev": score}) for step, score in dev)
-    facts = {"recipe": "own", "settings": {"method": "simcse", "model": "bert", **settings}, "corpus": "wiki.txt"}
+    told = {"method": "simcse", "model": "bert", **settings}
+    config = RunConfig(recipe="own", settings=told, corpus="wiki.txt")
     folder = Path(__file__).parent  # without a model
-    run = Run(folder, facts, MetricsLog(Path("m"), lines, ()), None, {"records": 1_000_000} if finished else {})
+    run = Run(folder, config, MetricsLog(Path("m"), lines, ()), None, {"records": 1_000_000} if finished else {})
     return Subject("own", "own", 0, _Finished(**vars(run)) if finished else run, None)
 
 
@@ -146,7 +148,7 @@ class TestDoingItAgain:
 
     def test_settings_that_hold_the_mark_of_their_end(self, runs: Runs) -> None:
         run = read_run(runs.finished)
-        run.facts["settings"] = {"note": "a\n\nEND\n"}
+        run = replace(run, config=run.config.changed(settings={"note": "a\n\nEND\n"}))
         lines = training_command(run).split("\n")
         assert lines.count(re.findall("<< '(.*)'", lines[0])[0]) == 1
 
