@@ -32,7 +32,8 @@ def not_covered(reasons: Iterable[str]) -> str:
             counts[f"another kind of machine or user ({reason.strip().rstrip('.')})"] += 1
     if not counts:
         return ""
-    (first, most), *others = counts.most_common()
+    # by name where there are as many: workers end in any order
+    (first, most), *others = sorted(counts.items(), key=lambda each: (-each[1], each[0]))
     parts = [f"{most} test{'s need' if most > 1 else ' needs'} {first}", *(f"{count} {what}" for what, count in others)]
     return f"not covered: {', '.join(parts)}"
 

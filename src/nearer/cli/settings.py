@@ -38,7 +38,7 @@ def settings(
         str | None,
         typer.Argument(
             metavar="METHOD",
-            help="simcse, rankcse, rankencoder, debcse or refine. Default: all of them.",
+            help=f"{', '.join(completion.METHODS)}. Default: all of them.",
             autocompletion=completion.methods,
         ),
     ] = None,

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validat
 
 from nearer.encoder.pooling import check_pooling
 from nearer.evaluation.held_out_task import NAME as HELD_OUT
+from nearer.methods import METHODS
 from nearer.units import LARGEST_SEED
 
 # Larger sizes are a slip of the finger
@@ -19,7 +20,7 @@ class TrainingSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
-    method: str = Field(description="how to learn: simcse, rankcse, rankencoder, debcse or refine")
+    method: str = Field(description=f"how to learn: {', '.join(METHODS)}, or one of another package")
     model: str = Field(min_length=1, description="the checkpoint to start from: a folder, a bundled name or a hub name")
     pooling: str | None = Field(
         description="how a model makes one vector of its tokens' vectors; null keeps what the model says"
