@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from test_processes import in_processes
 from torch import nn
 
 import nearer.methods
-from nearer.errors import InputError, SettingError
+from nearer.errors import InputError, ModelWarning, SettingError
 from nearer.methods import METHODS, Inputs, Pass, known_methods, register_method
 from nearer.training import resume, train
 from nearer.training.prepared import prepare
@@ -201,6 +202,22 @@ class TestMistakesOfAuthors:
         trainer = pack(toy()) if packed else toy()
         with pytest.raises(InputError, match="a row of 19 tokens: rows have 16 at most"):
             prepare(Inputs({"a": Pass([np.full(19, 5)])}), trainer.layouts, [1])
+
+    @pytest.mark.parametrize(
+        ("value", "message"),
+        [
+            ("no_such_package:Method", r"the method 'broken' of an installed package \(no_such_package:Method\)"),
+            ("json:dumps", "json:dumps of an installed package is no nearer.methods.Method"),
+        ],
+    )
+    def test_a_broken_package_hinders_no_other_method(
+        self, value: str, message: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        broken = [EntryPoint("broken", value, "nearer.methods")]
+        monkeypatch.setattr(nearer.methods, "entry_points", lambda group: broken)
+        nearer.methods._load_entry_points.cache_clear()
+        with pytest.warns(ModelWarning, match=message):
+            assert "simcse" in known_methods()
 
     def test_two_methods_of_one_name(self) -> None:
         class Other(METHODS["toy"]):  # type: ignore[misc]

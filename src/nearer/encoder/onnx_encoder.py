@@ -2,7 +2,7 @@
 
 Its folder:
 
-    model.onnx          the graph (see graph.py), with model.onnx.data beside it for models above 2 GB
+    model.onnx          the graph, with model.onnx.data beside it for models above 2 GB
     nearer_onnx.json    what a caller must know besides: maximum length, text normalisation, pooling, prompts
     tokenizer.json …    the tokenizer
 """

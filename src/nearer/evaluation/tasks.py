@@ -21,7 +21,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-from nearer.errors import SettingError, did_you_mean, first_line
+from nearer.errors import SettingError, did_you_mean
 from nearer.evaluation.pair_task import file_task
 from nearer.evaluation.ranking_task import RANKING_KIND
 from nearer.evaluation.reranking_data import RERANKING_KIND
@@ -30,6 +30,7 @@ from nearer.evaluation.sts_data import STS_KIND
 from nearer.evaluation.sts_sets import EVERYDAY
 from nearer.evaluation.task import KnownTask, Task, TaskKind
 from nearer.evaluation.transfer_data import TRANSFER_KIND
+from nearer.plugins import load_plugin
 from nearer.text.in_memory import is_table
 
 # in the order in which messages list them
@@ -181,13 +182,7 @@ def _installed_kinds() -> dict[str, TaskKind]:
     """The kinds of other packages that are installed here."""
     kinds: dict[str, TaskKind] = {}
     for entry in entry_points(group=ENTRY_POINTS):
-        try:
-            kind = entry.load()
-        except Exception as error:  # whatever another package raises
-            raise SettingError(
-                f"tasks: the kind {entry.name!r} of an installed package ({entry.value}) cannot be loaded "
-                f"({first_line(error)}); mend or remove the package."
-            ) from error
+        kind = load_plugin(entry, "tasks: the kind")
         if not isinstance(kind, TaskKind):
             raise SettingError(f"tasks: {entry.value} of an installed package is no TaskKind; mend or remove it.")
         _check_kind(kind, (*KINDS, *kinds.values()))

@@ -7,7 +7,7 @@ A method of your own is a subclass of `Method`. Make it known by `register_metho
 from functools import cache
 from importlib.metadata import entry_points
 
-from nearer.errors import SettingError, first_line
+from nearer.errors import SettingError, tell
 from nearer.methods.contract import Batch, Inputs, Losses, Method, Modules, Outputs, Pass, Tokens
 from nearer.methods.debcse import DebCSE, DebCSESettings
 from nearer.methods.facts import MethodFacts, Paper
@@ -15,6 +15,7 @@ from nearer.methods.rankcse import RankCSE, RankCSESettings
 from nearer.methods.rankencoder import RankEncoderSettings, RankEncoderTraining
 from nearer.methods.refine import Refinement, RefinementSettings
 from nearer.methods.simcse import SimCSE, SimCSESettings
+from nearer.plugins import load_plugin
 
 METHODS: dict[str, type[Method]] = {
     method.facts.name: method for method in (SimCSE, RankCSE, RankEncoderTraining, DebCSE, Refinement)
@@ -32,7 +33,7 @@ def register_method(method: type[Method]) -> type[Method]:
 
 
 def known_methods() -> dict[str, type[Method]]:
-    """All methods by name, those of installed packages included."""
+    """All methods by name, those of installed packages included. A package that cannot be used is told of once."""
     _load_entry_points()
     return METHODS
 
@@ -41,12 +42,12 @@ def known_methods() -> dict[str, type[Method]]:
 def _load_entry_points() -> None:
     for found in entry_points(group=ENTRY_POINTS):
         try:
-            method = found.load()
-        except Exception as error:
-            raise SettingError(f"{found.value}: the method cannot be loaded ({first_line(error)}).") from error
-        if not (isinstance(method, type) and issubclass(method, Method)):
-            raise SettingError(f"{found.value}: is not a method (a subclass of nearer.methods.Method).")
-        register_method(method)
+            method = load_plugin(found, "the method")
+            if not (isinstance(method, type) and issubclass(method, Method)):
+                raise SettingError(f"{found.value} of an installed package is no nearer.methods.Method.")
+            register_method(method)
+        except SettingError as error:  # no hindrance to methods that are not its own
+            tell(str(error))
 
 
 __all__ = [
