@@ -98,6 +98,30 @@ class TestTypes:
         assert "its tokenizer cannot be loaded" in told(folder)
 
 
+class TestTokenIds:
+    """The tokenizers library makes a list as long as the largest id: 2**31 of them would end the process."""
+
+    @pytest.mark.parametrize("where", ["vocabulary", "added"])
+    def test_far_too_large_ones(self, where: str, folder: Path) -> None:
+        path = folder / "tokenizer.json"
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if where == "vocabulary":
+            content["model"]["vocab"]["rain"] = 2**31
+        else:
+            content["added_tokens"][0]["id"] = 2**31
+        path.write_text(json.dumps(content), encoding="utf-8")
+        assert told(folder) == f"{path}: has a token with the id 2147483648; ids up to 9,999,999 can be used."
+
+    def test_long_numbers_that_are_no_ids(self, folder: Path) -> None:
+        """transformers writes 10**30 for a length without an end, and vocabularies hold numbers as text."""
+        path = folder / "tokenizer.json"
+        content = json.loads(path.read_text(encoding="utf-8"))
+        content["model"]["vocab"]["123456789012"] = content["model"]["vocab"].pop("rain")
+        path.write_text(json.dumps(content), encoding="utf-8")
+        change(folder / "tokenizer_config.json", model_max_length=1000000000000000019884624838656)
+        assert Encoder.load(folder, device="cpu").encode(["a"]).shape[0] == 1
+
+
 class TestPlaces:
     @pytest.mark.parametrize("path", ["../model", "/etc", "1_Pooling/../../model", "\x00"])
     def test_modules_outside_the_folder(self, path: str, folder: Path) -> None:

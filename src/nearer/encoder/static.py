@@ -13,6 +13,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from nearer.encoder.tokenizer import check_token_ids
 from nearer.errors import ModelError, first_line
 
 TOKENIZER_FILE, WEIGHTS_FILE = "tokenizer.json", "model.safetensors"
@@ -86,6 +87,7 @@ def _load_tokenizer(folder: Path) -> Any:
     path = folder / TOKENIZER_FILE
     if not path.exists():
         raise ModelError(f"{path}: is missing; a StaticEmbedding has its tokenizer there.")
+    check_token_ids(path)
     try:
         backend = Tokenizer.from_file(str(path))
         backend.encode(UNKNOWN)  # where a tokenizer without a token for it fails

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from nearer.encoder.backbone import quiet
-from nearer.errors import ModelError, first_line, tell
+from nearer.errors import ModelError, first_line, shown, tell
+from nearer.typed_files import parsed_file
 
 # Files that a tokenizer can be made of, besides those that its own class names.
 TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "tokenizer.model")
+# Files with the ids of tokens
+ID_FILES = ("tokenizer.json", "vocab.json", "added_tokens.json", "tokenizer_config.json")
+LARGEST_ID = 9_999_999  # vocabularies of published models have up to a million tokens
+LONG_NUMBER = re.compile(rb"\d{8,}")
 SAMPLE = "Naïve café: 東京, 3.5 %!"
 
 
 def load_tokenizer(folder: Path, *, trust_remote_code: bool = False) -> Any:
     from transformers import AutoTokenizer
 
+    for name in ID_FILES:
+        check_token_ids(folder / name)
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=trust_remote_code)
         if not tokenizer.model_max_length >= 1:
@@ -32,6 +40,33 @@ def load_tokenizer(folder: Path, *, trust_remote_code: bool = False) -> Any:
     if type(tokenizer).vocab_files_names and not _tokenizer_files(folder, type(tokenizer).vocab_files_names.values()):
         raise ModelError(f"{folder}: has no tokenizer ({', '.join(TOKENIZER_FILES[:3])} …).")
     return tokenizer if (folder / "tokenizer.json").exists() else _as_it_will_be_saved(folder, tokenizer)
+
+
+def check_token_ids(path: Path) -> None:
+    """The tokenizers library makes a list as long as the largest id, and ends the process if it gets no memory."""
+    if not path.exists() or not LONG_NUMBER.search(path.read_bytes()):
+        return
+    largest = max(_token_ids(path.name, parsed_file(path, error=ModelError)), default=0)
+    if largest > LARGEST_ID:
+        raise ModelError(f"{path}: has a token with the id {shown(largest)}; ids up to {LARGEST_ID:,} can be used.")
+
+
+def _token_ids(file: str, content: Any) -> Iterator[int]:
+    """Of content that may have any form; only whole numbers where ids stand count."""
+    facts: dict[str, Any] = content if isinstance(content, dict) else {}
+    if file == "tokenizer_config.json":
+        added = facts.get("added_tokens_decoder")
+        yield from (int(key) for key in (added if isinstance(added, dict) else ()) if key.isascii() and key.isdigit())
+        return
+    vocabulary: Any = facts
+    if file == "tokenizer.json":
+        model = facts.get("model")
+        vocabulary = model.get("vocab") if isinstance(model, dict) else None
+        tokens = facts.get("added_tokens")
+        listed = tokens if isinstance(tokens, list) else []
+        yield from (token["id"] for token in listed if isinstance(token, dict) and type(token.get("id")) is int)
+    if isinstance(vocabulary, dict):
+        yield from (value for value in vocabulary.values() if type(value) is int)
 
 
 def _as_it_will_be_saved(folder: Path, tokenizer: Any) -> Any:

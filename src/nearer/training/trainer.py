@@ -24,7 +24,7 @@ from nearer.training.feed import Feed, Prefetcher
 from nearer.training.prepared import Layout, Layouts, Prepared, prepare
 from nearer.training.settings import TrainingSettings
 from nearer.training.step import PlainStep, Readings, Step, learning_rate, make_optimiser
-from nearer.training.working_copy import WorkingCopy, alike
+from nearer.training.working_copy import WorkingCopy, has_same_architecture
 
 # Lengths of captured batches: about so many different ones
 LENGTHS = 6
@@ -122,7 +122,7 @@ class Trainer:
             return Layouts(padded)
         quantum = max(64, math.ceil(self.feed.token_spread() / LENGTHS / 64) * 64)
         modules: Any = self.model["method"]
-        others = {name: padded for name, module in modules.items() if not alike(module, self.encoder)}
+        others = {name: padded for name, module in modules.items() if not has_same_architecture(module, self.encoder)}
         return Layouts(PackedLayout(self.encoder, longest=self.settings.longest, quantum=quantum), others)
 
     def _padded_layout(self) -> Layout:

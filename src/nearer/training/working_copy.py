@@ -30,7 +30,7 @@ class WorkingCopy:
             self.model = _twin(trained)
         if packed:
             for encoder in self.encoders:
-                if not alike(encoder, self.encoder):
+                if not has_same_architecture(encoder, self.encoder):
                     continue
                 config: Any = encoder.backbone.config
                 config._attn_implementation = ATTENTION
@@ -158,7 +158,7 @@ def set_training(model: nn.ModuleDict) -> None:
             module.eval()
 
 
-def alike(module: nn.Module, encoder: Encoder) -> bool:
+def has_same_architecture(module: nn.Module, encoder: Encoder) -> bool:
     """Whether a module is an encoder of the same architecture, so that its rows can stand as the encoder's do."""
     if not isinstance(module, Encoder):
         return False
