@@ -75,7 +75,7 @@ class TestSearch:
         index = SearchIndex.build(encoder, texts, tmp_path / "index", lexical_weight=1)
         plain = index.search("zebra", 1, lexical_weight=0)[0]
         hits = index.search("zebra", 1, candidates=1)
-        both = index._snapshot.best_by_words(["zebra"], 1)[0, 0]
+        both = index.snapshot.best_by_words(["zebra"], 1)[0, 0]
         assert plain.row != both == 30
         assert hits[0].row in (plain.row, both)
         assert hits[0].score == pytest.approx(0, abs=1e-9)  # of two candidates, each the best by one judge
@@ -246,6 +246,27 @@ class TestSetUp:
 
 
 class TestCommands:
+    def test_rank(self, encoder: Encoder, judge: CrossEncoder, corpus: Path, tmp_path: Path, nearer: Nearer) -> None:
+        encoder.save(tmp_path / "model")
+        texts = corpus.read_text().splitlines()
+        asked = ("rank", tmp_path / "model", "rain", corpus, "--device", "cpu", "--top", 5)
+        plain = nearer(*asked).out.splitlines()
+        assert float(plain[0].split("\t")[0]) == pytest.approx(
+            max(encoder.similarity("rain", t) for t in texts), abs=1e-4
+        )
+        fused = nearer(*asked, "--rerank", judge.name, "--rerank-weight", 2, "--lexical-weight", 0.5).out.splitlines()
+        setup = SearchSetup(lexical_weight=0.5, reranker=RerankerSetup(model="a", weight=2))
+        expected = rank_texts(encoder, "rain", texts, setup, reranker=judge, top=5)
+        assert [line.split("\t")[1:] for line in fused] == [[str(one.place + 1), one.sentence] for one in expected]
+        assert "there is no reranker; name one (--rerank)" in nearer(*asked, "--rerank-weight", 2).error
+
+    def test_a_set_up_is_ranked_by(self, encoder: Encoder, corpus: Path, tmp_path: Path, nearer: Nearer) -> None:
+        encoder.save(tmp_path / "model")
+        write_setup(tmp_path / "model", SearchSetup(lexical_weight=0.5))
+        [line] = nearer("rank", tmp_path / "model", "rain", corpus, "--device", "cpu", "--top", 1).out.splitlines()
+        [best] = rank_texts(encoder, "rain", corpus.read_text().splitlines(), SearchSetup(lexical_weight=0.5), top=1)
+        assert line == f"{best.score:.4f}\t{best.place + 1}\t{best.sentence}"
+
     def test_weights_and_cross_encoder(
         self, hybrid: SearchIndex, encoder: Encoder, judge: CrossEncoder, tmp_path: Path, nearer: Nearer
     ) -> None:

@@ -189,23 +189,36 @@ def rank_texts(
     if top is not None and top < 1:
         raise SettingError(f"top: {top} is below 1.")
     given = listed(candidates, "candidates")
+    if setup.is_plain and setup.query_prompt is None and setup.passage_prompt is None:
+        return encoder.rank(query, given, top=top)
     unique = list(dict.fromkeys(given))
     if not unique:
         return []
     rows = np.arange(len(unique))[None]
-    cosines = {one.place: one.score for one in encoder.rank(query, unique)}
-    scores: dict[str, Any] = {VECTORS: np.array([[cosines[number] for number in range(len(unique))]])}
+    scores: dict[str, Any] = {VECTORS: _similarities(encoder, query, unique, setup)}
     if setup.lexical_weight:
         scores[LEXICAL] = LexicalIndex.build(unique).scores([query], rows)
     found = Candidates(rows, scores)
     if reranker is not None:
         found = score_candidates(reranker, [query], found, unique)
     weights = setup.weights if reranker is not None else {**setup.weights, RERANKER: 0}
-    fused = fuse(found.scores, weights)[0]
+    fused = found.scores[VECTORS][0] if setup.is_plain else fuse(found.scores, weights)[0]
     number_of = {text: number for number, text in enumerate(unique)}
     all_scores = fused[[number_of[text] for text in given]]
     order = np.argsort(-all_scores, kind="stable")[:top]
     return [Ranked(int(place), float(all_scores[place]), given[place]) for place in order]
+
+
+def _similarities(encoder: Comparing, query: str, texts: list[str], setup: SearchSetup) -> NDArray[Any]:
+    """(1, texts)"""
+    if setup.query_prompt is None and setup.passage_prompt is None:
+        return np.atleast_2d(encoder.similarity([query], texts))
+    model: Any = encoder
+    if not hasattr(model, "settings"):
+        raise SettingError("query_prompt, passage_prompt: are of an encoder; this model has no prompts.")
+    asked = model.encode([query], prompt_name=setup.query_prompt)
+    found: NDArray[Any] = model.score_matrix(asked, model.encode(texts, prompt_name=setup.passage_prompt))
+    return found
 
 
 def _known(candidates: Candidates, weights: Mapping[str, float]) -> dict[str, float]:

@@ -44,7 +44,7 @@ class SearchIndex:
     def __init__(self, folder: Path, model: IndexModel, snapshot: Snapshot) -> None:
         self.folder = folder
         self.model = model
-        self._snapshot = snapshot
+        self.snapshot = snapshot
         self._reranking = Reranking(model)
         self.rerankers = Rerankers(model.device)
 
@@ -208,7 +208,7 @@ class SearchIndex:
             add_to_index(
                 self.model.encoder, self.folder, now, reading, fingerprint, progress=progress, fresh=force, again=again
             )
-            self._snapshot = open_snapshot(self.folder)
+            self.snapshot = open_snapshot(self.folder)
 
     def remove(self, ids: Sequence[str]) -> int:
         """Remove documents by their ids and return how many; one that is not there is an error, which removes nothing.
@@ -223,7 +223,7 @@ class SearchIndex:
         wanted = listed(ids, "ids")
         with written_by_us_alone(self.folder / LOCK, self.folder):
             removed = remove_ids(self.folder, read_manifest(self.folder), [str(id) for id in wanted])
-            self._snapshot = open_snapshot(self.folder)
+            self.snapshot = open_snapshot(self.folder)
         return removed
 
     @overload
@@ -283,13 +283,13 @@ class SearchIndex:
 
             texts, vectors = list(given), self._vectors(given)
             judge = None if setup.reranker is None else self.rerankers.load(setup.reranker.model, reranker)
-            found = search_hybrid(self._snapshot, texts, vectors, setup, k, judge, exact, all_passages)
+            found = search_hybrid(self.snapshot, texts, vectors, setup, k, judge, exact, all_passages)
         return found[0] if isinstance(queries, str) else found
 
     def _search_vectors(
         self, queries: Any, k: int, exact: bool, rerank: int, weight: float | None, all_passages: bool
     ) -> list[list[Hit]]:
-        snapshot = self._snapshot
+        snapshot = self.snapshot
         vectors = self._vectors(queries)
         found = []
         for start in range(0, len(vectors), QUERIES_AT_ONCE):
@@ -306,34 +306,34 @@ class SearchIndex:
 
     @property
     def manifest(self) -> Manifest:
-        return self._snapshot.manifest
+        return self.snapshot.manifest
 
     @property
     def texts(self) -> Sequence[str]:
         """Each is checked when it is first looked up: one that is damaged is an error."""
-        return self._snapshot.stored.texts
+        return self.snapshot.stored.texts
 
     @property
     def vectors(self) -> Vectors:
         """Unit vectors (sentences, dimension), mapped; all are checked when they are first asked for."""
-        return self._snapshot.stored.vectors
+        return self.snapshot.stored.vectors
 
     def vectors_of(self, rows: NDArray[np.int64]) -> Vectors:
         """Of these rows alone: no others are read."""
-        return self._snapshot.stored.vectors_of(rows)
+        return self.snapshot.stored.vectors_of(rows)
 
     def origin(self, row: int) -> tuple[int, str]:
         """The line that a sentence comes from, and its file or data set."""
-        return self._snapshot.origin(row)
+        return self.snapshot.origin(row)
 
     @property
     def rows(self) -> NDArray[np.int64]:
         """Rows of `texts` and `vectors` that were not removed or replaced."""
-        return self._snapshot.rows
+        return self.snapshot.rows
 
     def __len__(self) -> int:
         """The number of its documents."""
-        return self._snapshot.document_count
+        return self.snapshot.document_count
 
     def _vectors(self, queries: Sequence[str] | NDArray[Any]) -> Vectors:
         from nearer.encoder.comparing import listed, unit_rows
