@@ -30,20 +30,20 @@ class Batch:
 
     fields: the token ids of its records, by field (a sentence has one, a pair two, a triplet three) and row;
     records: the numbers of the whole batch's records in the corpus; random: draws for this step and process alone;
-    common_random: draws for this step that are the same in all processes; start: the index of this process' first
-    record among them.
+    common_random: draws for this step that are the same in all processes. first: which of the whole batch's records is
+    this process' first.
     """
 
     fields: Sequence[Sequence[Ids]]
     records: NDArray[np.int64]
     random: np.random.Generator
     common_random: np.random.Generator
-    start: int = 0
+    first: int = 0
 
     @property
     def own_records(self) -> NDArray[np.int64]:
         """The numbers of this process' records."""
-        return self.records[self.start : self.start + len(self.fields[0])]
+        return self.records[self.first : self.first + len(self.fields[0])]
 
 
 @dataclass(frozen=True)
@@ -125,6 +125,15 @@ class Modules(Protocol):
 
 
 @dataclass(frozen=True)
+class RecordForm:
+    """How the records' own texts become tokens. setting: the name of what cuts them, for messages."""
+
+    max_length: int
+    prompt: str = ""
+    setting: str = "max_length"
+
+
+@dataclass(frozen=True)
 class Losses:
     """The loss to follow, and the named parts it is made of for the log."""
 
@@ -142,11 +151,13 @@ class Method(ABC):
     """A method's settings become an object of this kind; the loop knows nothing else of it.
 
     facts: everything that is known of the method, for recipes, reports, model cards and documents.
-    Settings: what a recipe can set beside the loop's settings.
+    Settings: what a recipe can set beside the loop's settings. draws_rows: passes have rows that are not the records'
+    own, such as passages that a step draws.
     """
 
     facts: ClassVar[MethodFacts]
     Settings: ClassVar[type[BaseModel]]
+    draws_rows: ClassVar[bool] = False
     settings: Any
 
     def __init__(self, settings: Any) -> None:
@@ -155,6 +166,10 @@ class Method(ABC):
     def relies_on_dropout(self, data: str) -> bool:
         """Whether two views of a record differ by dropout alone. data: what the recipe's records are."""
         return False
+
+    def record_form(self, encoder: Encoder, reading: Reading[Any], max_length: int) -> RecordForm:
+        """max_length: the loop's, which no row of any pass may exceed."""
+        return RecordForm(max_length)
 
     def prepare(
         self,

@@ -37,7 +37,7 @@ class Feed:
             keep_partial=settings.keep_partial,
             group_by_length=settings.group_by_length,
             # a single record has no negatives, unless it is a list; and each process needs a record
-            fewest=max(1 if settings.data == "lists" else 2, world_size()),
+            fewest=max(1 if settings.data in ("lists", "scored") else 2, world_size()),
         )
 
     def batch(self, number: int) -> Batch:

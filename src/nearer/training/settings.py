@@ -37,8 +37,8 @@ class TrainingSettings(BaseModel):
     pooler_as_head: bool = Field(
         False, description="start from the checkpoint's own pooling layer (published supervised SimCSE models have one)"
     )
-    data: Literal["sentences", "pairs", "triplets", "debiased", "lists"] = Field(
-        "sentences", description="what a record of the corpus is"
+    data: Literal["sentences", "pairs", "triplets", "debiased", "lists", "scored"] = Field(
+        "sentences", description="what a record of the corpus is; scored: a query with passages and their scores"
     )
     list_length: int | None = Field(
         None,
@@ -137,7 +137,7 @@ class TrainingSettings(BaseModel):
     @field_validator("batch_size")
     @classmethod
     def _something_to_compare(cls, batch_size: int, info: ValidationInfo) -> int:
-        if batch_size < 2 and info.data.get("data") != "lists":
+        if batch_size < 2 and info.data.get("data") not in ("lists", "scored"):
             raise ValueError("leaves no in-batch negatives, 2 at least; a ranking list alone will do (data=lists)")
         return batch_size
 
