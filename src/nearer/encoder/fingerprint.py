@@ -54,6 +54,8 @@ def _deciding_settings(settings: EncoderSettings) -> dict[str, Any]:
         described["default_prompt"] = None
     if settings.truncate_dim is None:
         del described["truncate_dim"]
+    if settings.template is None:
+        del described["template"]
     return described
 
 

@@ -40,6 +40,11 @@ class Batch:
     common_random: np.random.Generator
     first: int = 0
 
+    @property
+    def own_records(self) -> NDArray[np.int64]:
+        """The numbers of this process' records."""
+        return self.records[self.first : self.first + len(self.fields[0])]
+
 
 @dataclass(frozen=True)
 class Pass:
@@ -51,9 +56,12 @@ class Pass:
     pooled: of each row the index of the token whose state becomes the vector; None: the model's own pooling.
     positions: of each row the position of each token, counted from 0; None: 0, 1, 2 and so on.
     noise_of: an earlier pass with as many rows, whose dropout masks this pass has too.
-    condition: an earlier pass with as many rows, whose vectors the module gets beside the rows.
-    replaces: an earlier pass of tokens with the same chosen ones. `Method.replace` makes new ids of what came out of
-        it, which take the place of the chosen ids here.
+    condition: an earlier pass with as many rows, whose vectors, or what `Method.condition` makes of them, the module
+        gets beside the rows.
+    once: equal rows with equal positions are computed once, under one dropout mask; for rows that repeat, such as
+        templates without a sentence.
+    replaces: an earlier pass of tokens. `Method.replace` makes new ids of what came out of it, which replace the ids of
+        the tokens that are chosen there.
     chosen: of each row which tokens are wanted, if tokens are; None: all.
     labels: by name, an array for each row with one value for each token. The loss gets those of the chosen tokens.
     """
@@ -66,6 +74,7 @@ class Pass:
     noise_of: str | None = None
     condition: str | None = None
     replaces: str | None = None
+    once: bool = False
     chosen: Sequence[NDArray[np.bool_]] | None = None
     labels: Mapping[str, Sequence[NDArray[Any]]] = field(default_factory=dict)
 
@@ -194,8 +203,15 @@ class Method(ABC):
         (as labels), so that every way of taking the step gets the same numbers.
         """
 
+    def condition(self, name: str, vectors: Mapping[str, Tensor], modules: Modules) -> Tensor | None:
+        """The condition of pass `name` for the whole batch, from all rows of the passes before it.
+
+        None: the vectors of the pass that it names, as they are. For what sees all rows at once, such as a batch norm.
+        """
+        return None
+
     def replace(self, name: str, tokens: Tokens, modules: Modules) -> Tensor:
-        """The ids (tokens,) that take the place of the chosen ones in pass `name`, from the tokens of an earlier one.
+        """The ids (tokens,) that replace those of the chosen tokens in pass `name`, from the tokens of an earlier one.
 
         Without gradient, and a function of its arguments alone.
         """

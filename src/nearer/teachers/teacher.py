@@ -17,6 +17,7 @@ from torch.nn.functional import normalize
 from nearer.encoder import Encoder
 from nearer.encoder.pickles import is_converted
 from nearer.encoder.pooling import check_pooling
+from nearer.encoder.template import named_template
 from nearer.errors import PoolingError, SettingError
 from nearer.teachers.vector_store import Rows, VectorStore, Workforce
 from nearer.text.reading import Reading
@@ -37,6 +38,7 @@ class TeacherSettings(BaseModel):
         description="how many tokens of a text it reads; null: the recipe's teacher_max_length",
     )
     text_normalisation: str | None = Field(None, description="lowercase, full_stop or none; null: as the model says")
+    template: str | None = Field(None, description="text around each sentence; null: as the model says")
     pooler_as_head: bool = Field(False, description="use the checkpoint's own pooling layer")
     allow_pickle: bool = Field(False, description="read pickled weights (.bin); nothing in them is run")
 
@@ -44,6 +46,11 @@ class TeacherSettings(BaseModel):
     @classmethod
     def _known_pooling(cls, pooling: str | None) -> str | None:
         return None if pooling is None else check_pooling(pooling)
+
+    @field_validator("template")
+    @classmethod
+    def _known_template(cls, template: str | None) -> str | None:
+        return None if template is None else named_template(template)
 
     @field_validator("text_normalisation")
     @classmethod

@@ -33,7 +33,7 @@ from nearer.text.batches import chunks
 from nearer.text.reading import Reading, changed
 from nearer.text.records import texts_of
 from nearer.text.shapes import RANKING_LISTS
-from nearer.text.tokenise import normalisation, tokenise_counting, tokenizer_fingerprint
+from nearer.text.tokenise import normalisation, token_counts, tokenise_counting, tokenizer_fingerprint
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -94,6 +94,11 @@ def open_store(
     """
     if max_length < 3:
         raise SettingError(f"max_length: {max_length} leaves no room for a sentence (3 at least).")
+    if (added := token_counts(tokenizer, [""])[0]) >= max_length:
+        raise SettingError(
+            f"max_length: {max_length} leaves no room for a sentence beside the {added} tokens that are added to each; "
+            f"{added + 1} at least."
+        )
     root = cache_folder("tokens") if folder is None else Path(folder)
     fingerprint = reading.fingerprint()
     path = root / _key(fingerprint, tokenizer, max_length, text_normalisation, prompt)

@@ -280,6 +280,8 @@ def _loaded(settings: TrainingSettings, device: torch.device) -> Encoder:
         encoder = Encoder.load(
             settings.model,
             pooling=settings.pooling,
+            template=settings.template,
+            text_normalisation=settings.text_normalisation,
             pooler_as_head=settings.pooler_as_head,
             device=device,
             dropout=settings.dropout,
