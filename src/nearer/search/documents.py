@@ -13,7 +13,7 @@ from nearer.text.faults import Fault
 from nearer.text.in_memory import Source
 from nearer.text.reading import Reading, ReadOptions
 from nearer.text.shapes import SENTENCES, Clean, Field, Shape, Unusable
-from nearer.text.tokenise import SAMPLE, length_for, normalisation, tokenise
+from nearer.text.tokenise import SAMPLE, length_for, normalisation, token_counts, tokenise
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -132,8 +132,11 @@ def cut_into_passages(tokenizer: PreTrainedTokenizerBase, text: str, passages: P
     half. A word longer than that is a piece by itself. The tokenizer must not be in use by another thread.
     """
     words = list(WORD.finditer(text))
-    special = len(tokenise(tokenizer, [""], 16)[0])
-    counts = [len(ids) - special for ids in tokenise(tokenizer, [word.group() for word in words], passages.size + 16)]
+    special = token_counts(tokenizer, [""])[0]
+    counts = [
+        len(ids) - special
+        for ids in tokenise(tokenizer, [word.group() for word in words], passages.size + special + 16)
+    ]
     pieces, start = [], 0
     while start < len(words):
         end, total, sentence_end = start, 0, start
@@ -163,7 +166,7 @@ def longest_of(encoder: Encoder) -> int:
 
 
 def count_special_tokens(encoder: Encoder) -> int:
-    return len(tokenise(encoder.tokenizer, [""], 16)[0])
+    return token_counts(encoder.tokenizer, [""])[0]
 
 
 def choose_length(encoder: Encoder, reading: Reading[Any], passages: Passages | None, prompt: str | None) -> int:

@@ -53,6 +53,7 @@ class LoadingOptions(Facts):
     pooling: str | None = None
     max_length: int | None = Field(default=None, ge=1, le=2**31 - 1)
     text_normalisation: str | None = None
+    template: str | None = None
     pooler_as_head: bool = False
     revision: str | None = None
     route: str | None = None

@@ -60,6 +60,7 @@ def describe_model(
             "pooling": settings.pooling,
             "max_length": settings.max_length,
             "text_normalisation": settings.text_normalisation,
+            "template": None if settings.template is None else settings.template.text,
             **kept,
         },
         fingerprint=encoder_fingerprint(encoder),
