@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,7 +23,7 @@ import numpy as np
 from nearer.construct.construction import JOURNAL, Construction, Format
 from nearer.construct.lists import Pace
 from nearer.construct.query_rules import CUT_OFF, NO_ROOM, REPEATED, STYLES, Style, find_fault, read_query
-from nearer.construct.requests import FOLDER, Engine, Generated, Request
+from nearer.construct.requests import FOLDER, TURN, Engine, Generated, Request
 from nearer.errors import InputError, SettingError, did_you_mean
 from nearer.progress import progress_bar
 from nearer.storage.sealed import unsealed_line
@@ -70,16 +71,27 @@ class QuerySettings:
 
 
 def read_query_template(path: str | Path) -> str:
-    """An instruction: a text with one `{passage}` in it."""
+    """An instruction: a text with one `{passage}` in it, at its end.
+
+    Lines `---` divide it into turns: what the user says, what the model answers, and so on. Small models take examples
+    for what they are only if they stand there as turns; in one text with the instruction they are said again.
+    """
     try:
         text = Path(path).read_text(encoding="utf-8").strip()
     except OSError as error:
         raise InputError(f"{path}: the template cannot be read ({error.strerror or error}).") from None
     except UnicodeDecodeError:
         raise InputError(f"{path}: the template is not UTF-8 text.") from None
-    if text.count(PASSAGE) != 1:
-        raise InputError(f"{path}: has {text.count(PASSAGE)} times {PASSAGE}, once is needed: the passage goes there.")
+    turns = _turns(text)
+    if text.count(PASSAGE) != 1 or PASSAGE not in turns[-1]:
+        raise InputError(f"{path}: must have {PASSAGE} once, in its last turn: the passage goes there.")
+    if len(turns) % 2 == 0:
+        raise InputError(f"{path}: its last turn is the model's; lines of --- divide the user's turns and the model's.")
     return text
+
+
+def _turns(template: str) -> list[str]:
+    return [turn.strip() for turn in re.split(r"^---[ \t]*$", template, flags=re.MULTILINE)]
 
 
 class _Wanted(NamedTuple):
@@ -201,8 +213,8 @@ class _Writing:
         self._write_down(window, answers)
 
     def _prompt(self, one: _Wanted) -> str:
-        words = one.passage.text.split(" ")
-        before, after = self.templates[one.style].split(PASSAGE)
+        words = one.passage.text.replace(TURN, " ").split(" ")
+        before, after = TURN.join(_turns(self.templates[one.style])).split(PASSAGE)
         return before + " ".join(words[:LONGEST_PASSAGE]) + after
 
     def _write_down(self, window: Sequence[_Wanted], answers: Mapping[int, Generated]) -> None:
@@ -248,9 +260,9 @@ def _key(query: str) -> str:
     return " ".join(query.lower().strip("?.! ").split())
 
 
-def _examples(template: str) -> frozenset[str]:
-    """The lines of a prompt behind their labels: what a weak model says again instead of its own."""
-    return frozenset(line.partition(": ")[2].strip().lower() for line in template.splitlines() if ": " in line)
+def _examples(template: str) -> tuple[str, ...]:
+    """The model's turns: what a weak model says again instead of its own."""
+    return tuple(_turns(template)[1::2])
 
 
 def read_answers(folder: str | Path) -> tuple[list[dict[str, str]], list[tuple[str, dict[str, str]]]]:

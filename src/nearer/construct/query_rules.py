@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from typing import Literal, get_args
 
 from nearer.construct.list_rules import cleaned
@@ -81,12 +82,12 @@ def read_query(answer: str, style: Style) -> str:
     return text.rstrip(" .,;") if style == "keywords" else text
 
 
-def find_fault(query: str, passage: str, style: Style, prompt_words: frozenset[str] = frozenset()) -> str | None:
-    """The rule that a query breaks, None if none. prompt_words: queries that stand as examples in the prompt."""
+def find_fault(query: str, passage: str, style: Style, examples: Sequence[str] = ()) -> str | None:
+    """The rule that a query breaks, None if none. examples: queries that stand in the prompt."""
     words = _WORD.findall(query.lower())
     if not words:
         return EMPTY
-    if query.lower() in prompt_words:
+    if any(is_alike(words, _WORD.findall(example.lower())) for example in examples):
         return FROM_PROMPT
     if (len(words) > MOST_WORDS[style] and not _is_wide(query)) or len(query) > 12 * MOST_WORDS[style]:
         return TOO_LONG
@@ -99,6 +100,11 @@ def find_fault(query: str, passage: str, style: Style, prompt_words: frozenset[s
     if is_copied(words, _WORD.findall(passage.lower())):
         return COPIED
     return OTHER_LANGUAGE if speaks_another_language(query, passage) else None
+
+
+def is_alike(query: list[str], other: list[str]) -> bool:
+    """Whether two queries share more than half of their words."""
+    return len(set(query) & set(other)) > 0.5 * len(set(query) | set(other))
 
 
 def is_copied(query: list[str], passage: list[str]) -> bool:
