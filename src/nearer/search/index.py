@@ -267,7 +267,7 @@ class SearchIndex:
         check_rerank(k, rerank, inference_weight)
         setup = self.manifest.setup.changed(
             lexical_weight=lexical_weight,
-            reranker=reranker.name if hasattr(reranker, "score") else reranker,
+            reranker=reranker if reranker is None or isinstance(reranker, (bool, str, Path)) else reranker.name,
             rerank_weight=rerank_weight,
             candidates=candidates,
         )

@@ -187,8 +187,9 @@ class LexicalIndex:
 
 def _fit(postings: _Postings, names: list[str], facts: LexicalFacts) -> bool:
     data, indices, indptr = postings
+    arrays: list[NDArray[Any]] = [data, indices, indptr]
     return (
-        all(array.dtype == dtype and array.ndim == 1 for array, dtype in zip(postings, ARRAYS.values(), strict=True))
+        all(array.dtype == dtype and array.ndim == 1 for array, dtype in zip(arrays, ARRAYS.values(), strict=True))
         and len(names) == len(set(names)) == facts.terms == len(indptr) - 1
         and len(data) == len(indices) == indptr[-1]
         and indptr[0] == 0

@@ -221,7 +221,8 @@ class CrossEncoder:
             sides.append(Tokenised.of(tokenise_bare(self.tokenizer, chosen, self.max_length + 1)))
         numbers = np.stack([first_numbers.reshape(-1), second_numbers.reshape(-1)], axis=1)
         left = self.tokenizer.truncation_side == "left"
-        rows = PairRows.of(self.template, *sides, numbers, max_length=self.max_length, left=left)
+        one, two = sides
+        rows = PairRows.of(self.template, one, two, numbers, max_length=self.max_length, left=left)
         for counter in (self.cut_counter, OF_THIS_PROCESS):
             counter.add(self.max_length, len(numbers), int(rows.cut.sum()))
         return rows
