@@ -191,7 +191,7 @@ def _encoders(model: nn.Module) -> list[Encoder]:
 class Noise:
     """Dropout as a function of seeds: one for each dropout of the model, drawn anew for each portion of a step.
 
-    Every portion has seeds of its own, since the backward pass of an earlier one still reads those it was computed with.
+    Every portion has seeds of its own: the gradient of an earlier one still reads those it was computed with.
     """
 
     def __init__(self, model: nn.Module) -> None:
