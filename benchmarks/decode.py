@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import torch
 
-from nearer.bench.machine import measure_ceilings
-from nearer.bench.report import Report, Row, compared, new_report
+from benchmarks.machine import measure_ceilings
+from benchmarks.report import Report, Row, compared, new_report
 from nearer.construct.engines.decoding import TokenSampling, directed
 from nearer.construct.engines.transformers_engine import TransformersEngine
 from nearer.construct.model_files import find_language_model

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from nearer.bench.models import random_model
+from benchmarks.models import random_model
 from nearer.cli.main import main
 
 WORDS = "rain comes far away while someone has lunch and a quick brown fox jumps over the lazy dog".split()  # noqa: SIM905

@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from nearer.bench.machine import measure_ceilings
-from nearer.bench.report import Report, Row, compared, new_report
+from benchmarks.machine import measure_ceilings
+from benchmarks.report import Report, Row, compared, new_report
 from nearer.distributed import local_device
 from nearer.encoder import Encoder
 from nearer.encoder.sources import model_folder

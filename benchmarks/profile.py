@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from nearer.bench.timing import Steps, time_steps
+from benchmarks.timing import Steps, time_steps
 
 STEPS = 5
 SHOWN = 15

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from nearer.bench import peer
-from nearer.bench.papers import PapersLoop
-from nearer.bench.peer import PeerLoop
-from nearer.bench.profile import kind_of, profile_steps
+from benchmarks import peer
+from benchmarks.papers import PapersLoop
+from benchmarks.peer import PeerLoop
+from benchmarks.profile import kind_of, profile_steps
 
 CPU = torch.device("cpu")
 UNLIKE = [

@@ -20,7 +20,10 @@ from nearer.versions import library_versions
 
 PEER = "sentence-transformers"
 # large enough to be limited by arithmetic alone: matrices of bf16 on a GPU, of float32 on a CPU
-GPU_SIZE, CPU_SIZE = 8192, 1024
+GPU_SIZE, CPU_SIZES = 8192, (1024, 2048, 4096)
+CPU_SECONDS = 0.3  # for each size and number of threads
+SHORT = 0.01  # seconds: a product that takes less may be limited by its start, so a larger one is tried too
+BUSY = 1.5  # median over best: above it, something else ran
 COPIED_BYTES = 2**32
 
 
@@ -60,37 +63,87 @@ class Ceilings:
 
 
 def measure_ceilings(device: torch.device) -> Ceilings:
-    rate = matrix_rate(device)
-    kind = f"bf16, {GPU_SIZE}³" if device.type == "cuda" else f"float32, {CPU_SIZE}³"
-    described = {"matrix product": f"{rate / 1e12:,.3g} TFLOP/s ({kind}, random)"}
     if device.type != "cuda":
-        return Ceilings(rate, None, described)
-    copying = copy_rate(device)
-    return Ceilings(rate, copying, {**described, "copy": f"{copying / 1e12:.2f} TB/s (read and written)"})
+        product = cpu_product()
+        return Ceilings(product.rate, None, {"matrix product": product.described})
+    rate, copying = gpu_matrix_rate(device), copy_rate(device)
+    described = {
+        "matrix product": f"{rate / 1e12:,.3g} TFLOP/s (bf16, {GPU_SIZE}³, random)",
+        "copy": f"{copying / 1e12:.2f} TB/s (read and written)",
+    }
+    return Ceilings(rate, copying, described)
 
 
-def matrix_rate(device: torch.device) -> float:
+def gpu_matrix_rate(device: torch.device) -> float:
     """Floating-point operations a second of a large matrix product on random data (zeros are faster)."""
-    kind, size = (torch.bfloat16, GPU_SIZE) if device.type == "cuda" else (torch.float32, CPU_SIZE)
     generator = torch.Generator(device=device).manual_seed(0)
-    left, right = (torch.randn(size, size, device=device, generator=generator).to(kind) for _ in range(2))
+    shape = GPU_SIZE, GPU_SIZE
+    left, right = (torch.randn(*shape, device=device, generator=generator).bfloat16() for _ in range(2))
     out = torch.empty_like(left)
-    return 2 * size**3 / _seconds(lambda: torch.mm(left, right, out=out), device)
+    return 2 * GPU_SIZE**3 / _gpu_seconds(lambda: torch.mm(left, right, out=out))
+
+
+@dataclass(frozen=True)
+class CpuProduct:
+    """Matrix products of one size by so many threads: seconds of each."""
+
+    size: int
+    threads: int
+    seconds: tuple[float, ...]
+
+    @property
+    def rate(self) -> float:
+        """Floating-point operations a second, of the fastest.
+
+        A limit is what the processor reaches when nothing disturbs it. On a busy machine a median measures the
+        disturbance: threads wait for the one that has no core, and a product can take ten times as long.
+        """
+        return 2 * self.size**3 / min(self.seconds)
+
+    @property
+    def described(self) -> str:
+        by = f"{self.threads} thread{'s' if self.threads > 1 else ''}"
+        slowed = statistics.median(self.seconds) / min(self.seconds)
+        busy = f"; other programs ran: the median took {slowed:.1f} × as long" if slowed > BUSY else ""
+        kind = f"float32, {self.size}³, random, {by}, the best of {len(self.seconds)}{busy}"
+        return f"{self.rate / 1e12:,.3g} TFLOP/s ({kind})"
+
+
+def cpu_product() -> CpuProduct:
+    """The fastest products of this machine. One thread is tried too: it is the fastest where other cores are taken."""
+    usual = torch.get_num_threads()
+    found: list[CpuProduct] = []
+    try:
+        for threads in sorted({usual, 1}):
+            torch.set_num_threads(threads)
+            for size in CPU_SIZES:
+                found.append(CpuProduct(size, threads, _cpu_seconds(_product_of(size), CPU_SECONDS)))
+                if min(found[-1].seconds) > SHORT:
+                    break
+    finally:
+        torch.set_num_threads(usual)
+    return max(found, key=lambda product: product.rate)
+
+
+def _product_of(size: int) -> Callable[[], object]:
+    generator = torch.Generator().manual_seed(0)
+    left, right = (torch.randn(size, size, generator=generator) for _ in range(2))
+    out = torch.empty_like(left)
+    return lambda: torch.mm(left, right, out=out)
 
 
 def copy_rate(device: torch.device) -> float:
     """Bytes a second, read and written, of a copy within the device's memory."""
     source = torch.zeros(COPIED_BYTES, dtype=torch.uint8, device=device)
     target = torch.empty_like(source)
-    return 2 * COPIED_BYTES / _seconds(lambda: target.copy_(source), device)
+    return 2 * COPIED_BYTES / _gpu_seconds(lambda: target.copy_(source))
 
 
-def _seconds(work: Callable[[], object], device: torch.device, repetitions: int = 10) -> float:
-    """Median over repetitions, by the GPU's own clock where there is one."""
+def _gpu_seconds(work: Callable[[], object], repetitions: int = 10) -> float:
+    """The median over repetitions, by the GPU's own clock."""
     for _ in range(3):
         work()
-    clock = _on_gpu if device.type == "cuda" else _on_cpu
-    return statistics.median(clock(work) for _ in range(repetitions))
+    return statistics.median(_on_gpu(work) for _ in range(repetitions))
 
 
 def _on_gpu(work: Callable[[], object]) -> float:
@@ -102,10 +155,18 @@ def _on_gpu(work: Callable[[], object]) -> float:
     return float(start.elapsed_time(end)) / 1000
 
 
-def _on_cpu(work: Callable[[], object]) -> float:
-    start = time.perf_counter()
+def _cpu_seconds(
+    work: Callable[[], object], budget: float, clock: Callable[[], float] = time.perf_counter
+) -> tuple[float, ...]:
+    """Of each repetition: as many as there is time for, five at least. The first, which also starts threads, is left
+    out."""
     work()
-    return time.perf_counter() - start
+    seconds: list[float] = []
+    while len(seconds) < 5 or sum(seconds) < budget:
+        start = clock()
+        work()
+        seconds.append(clock() - start)
+    return tuple(seconds)
 
 
 def _cpu_model() -> str:

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from nearer.bench.floor import LayerSizes, floor_seconds
+from benchmarks.floor import LayerSizes, floor_seconds
 
 LENGTHS = np.array([2, 3])
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from nearer.bench.hostile import KINDS
-from nearer.bench.load import LoadBench, load
-from nearer.bench.models import random_model
-from nearer.bench.text import corpus_text
+from benchmarks.hostile import KINDS
+from benchmarks.load import LoadBench, load
+from benchmarks.models import random_model
+from benchmarks.text import corpus_text
 from nearer.encoder import Encoder
 
 # Outcomes that each kind may have: a status, or that it left before it had one. Who sends on and on after it was

@@ -18,11 +18,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from nearer.bench.hostile import Caller, attack_from, read_status
-from nearer.bench.machine import measure_ceilings
-from nearer.bench.report import Report, Row, new_report
-from nearer.bench.serve import served
-from nearer.bench.text import Text, corpus_text
+from benchmarks.hostile import Caller, attack_from, read_status
+from benchmarks.machine import measure_ceilings
+from benchmarks.report import Report, Row, new_report
+from benchmarks.serve import served
+from benchmarks.text import Text, corpus_text
 from nearer.distributed import local_device
 from nearer.encoder import Encoder
 from nearer.search import SearchIndex

@@ -14,14 +14,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from nearer.bench.machine import PEER, measure_ceilings
-from nearer.bench.memory import device_peak, process_peak, release
-from nearer.bench.models import model_or_shape
-from nearer.bench.peer import MISSING_PEER, load_peer, peer_installed
-from nearer.bench.report import Report, Row, compared, new_report
-from nearer.bench.steps import DOES_NOT_FIT, OURS
-from nearer.bench.text import corpus_text, mixed, write_sentences
-from nearer.bench.timing import alternate
+from benchmarks.machine import PEER, measure_ceilings
+from benchmarks.memory import device_peak, process_peak, release
+from benchmarks.models import model_or_shape
+from benchmarks.peer import MISSING_PEER, load_peer, peer_installed
+from benchmarks.report import Report, Row, compared, new_report
+from benchmarks.steps import DOES_NOT_FIT, OURS
+from benchmarks.text import corpus_text, mixed, write_sentences
+from benchmarks.timing import alternate
 from nearer.distributed import local_device
 from nearer.encoder import Encoder
 from nearer.encoder.files import encode_file

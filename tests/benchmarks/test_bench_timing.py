@@ -7,9 +7,9 @@ from functools import partial
 import pytest
 import torch
 
-from nearer.bench.memory import process_peak
-from nearer.bench.peer import _Paced
-from nearer.bench.timing import Timing, alternate, split_in_rounds, time_steps
+from benchmarks.memory import process_peak
+from benchmarks.peer import _Paced
+from benchmarks.timing import Timing, alternate, split_in_rounds, time_steps
 
 
 class Recorded:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from nearer.bench import encode, steps
-from nearer.bench.report import FLOOR, Report
-from nearer.bench.steps import DOES_NOT_FIT, OURS, PAPERS
+import nearer
+from benchmarks import encode, steps
+from benchmarks.report import FLOOR, Report
+from benchmarks.steps import DOES_NOT_FIT, OURS, PAPERS
 from nearer.extras import install_command
+from patience import HANG
 
 PEER = "sentence-transformers"
 
@@ -30,7 +35,7 @@ def read(path: Path) -> Report:
 
 class TestTrain:
     def test_pairs_of_unequal_sides(self, bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("nearer.bench.train.PAIRS", (4, 24))
+        monkeypatch.setattr("benchmarks.train.PAIRS", (4, 24))
         path = tmp_path / "report.json"
         done = bench("train", "--shape", "tiny", "--batch", 4, "--steps", 1, "--pairs", "--json", path)
         assert done.code == 0, done.err
@@ -192,3 +197,30 @@ def test_no_gpu(bench) -> None:
     done = bench("train", "--device", "cuda")
     assert (done.code, done.out) == (1, "")
     assert done.err.startswith("error: --device: cuda cannot be used here, torch ")
+
+
+class TestWithoutACheckout:
+    def test_the_mend_is_told_in_one_line(self, bench, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("nearer.cli.bench.checkout", lambda: None)
+        done = bench("train", "--shape", "tiny")
+        assert done.code == 1
+        assert done.err.splitlines() == [
+            "error: nearer bench needs a checkout, the wheel has no benchmarks: "
+            "git clone https://github.com/nearer-embeddings/nearer; pip install -e ./nearer"
+        ]
+
+    def test_help_is_there_all_the_same(self, bench, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("nearer.cli.bench.checkout", lambda: None)
+        done = bench("train", "--help")
+        assert done.code == 0
+        assert "--max-length" in done.out
+
+
+def test_it_is_found_from_any_folder(tmp_path: Path) -> None:
+    """Installed as editable, the package alone is on Python's path."""
+    environment = {**os.environ, "PYTHONPATH": str(Path(nearer.__file__).parents[1])}
+    command = [sys.executable, "-m", "nearer.cli.main", "bench", "encode", "--json", str(tmp_path)]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=HANG, check=False
+    )
+    assert done.stderr == f"error: {tmp_path}: is a folder, the report is a file.\n"

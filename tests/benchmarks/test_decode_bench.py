@@ -7,7 +7,7 @@ from pathlib import Path
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from nearer.bench.decode import ALONE, PLAIN, TOGETHER, DecodeBench, bench_decode
+from benchmarks.decode import ALONE, PLAIN, TOGETHER, DecodeBench, bench_decode
 
 
 def test_three_ways_side_by_side(tmp_path: Path) -> None:

@@ -14,12 +14,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from nearer.bench.floor import LayerSizes, floor_seconds
-from nearer.bench.memory import device_peak, out_of_memory, release
-from nearer.bench.papers import PapersLoop
-from nearer.bench.peer import PeerLoop, peer_installed, peer_name, peer_precision
-from nearer.bench.report import FLOOR, Row, compared
-from nearer.bench.timing import Steps, alternate, split_in_rounds, time_steps
+from benchmarks.floor import LayerSizes, floor_seconds
+from benchmarks.memory import device_peak, out_of_memory, release
+from benchmarks.papers import PapersLoop
+from benchmarks.peer import PeerLoop, peer_installed, peer_name, peer_precision
+from benchmarks.report import FLOOR, Row, compared
+from benchmarks.timing import Steps, alternate, split_in_rounds, time_steps
 
 SUBJECT = "training step"
 PAIRS_SUBJECT = "training step, titles and texts"
@@ -93,7 +93,7 @@ def _method(name: str, **settings: Any) -> dict[str, Any]:
 
 
 def our_steps(folder: Path, corpus: Path, *, batch_size: int, max_length: int, compile: bool, **method: Any) -> Steps:
-    from nearer.bench.ours import training_steps
+    from benchmarks.ours import training_steps
 
     steps: Steps = training_steps(
         folder, corpus, batch_size=batch_size, max_length=max_length, compile=compile, precision="auto", **method

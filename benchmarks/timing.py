@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from nearer.bench.memory import out_of_memory
+from benchmarks.memory import out_of_memory
 
 
 class Steps(Protocol):

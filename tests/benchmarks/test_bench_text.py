@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from transformers import AutoTokenizer
 
-from nearer.bench.models import SHAPES, TOKENIZER, random_model
-from nearer.bench.text import corpus_text, generated, mixed
+from benchmarks.models import SHAPES, TOKENIZER, random_model
+from benchmarks.text import corpus_text, generated, mixed
 from nearer.encoder import Encoder
 from nearer.errors import InputError, SettingError
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from nearer.bench.machine import Ceilings, machine_facts, versions
+from benchmarks.machine import Ceilings, machine_facts, versions
 from nearer.errors import InputError
 from nearer.storage.whole import partial_of, write_whole
 from nearer.units import as_bytes, as_count, as_seconds

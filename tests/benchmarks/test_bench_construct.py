@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from nearer.bench.construct import ALL, CORPUS_VECTORS, ENCODING, READING, WITHOUT_ENCODING
-from nearer.bench.report import Report
+from benchmarks.construct import ALL, CORPUS_VECTORS, ENCODING, READING, WITHOUT_ENCODING
+from benchmarks.report import Report
 
 
 def test_stages_of_each_size(bench, lines: list[str], tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader
 
-from nearer.bench.machine import PEER
+from benchmarks.machine import PEER
 from nearer.encoder.backbone import quiet
 from nearer.extras import install_command
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from nearer.bench.report import Report
-from nearer.bench.transfer import ONE_BY_ONE, STACKED, fit_one_by_one
+from benchmarks.report import Report
+from benchmarks.transfer import ONE_BY_ONE, STACKED, fit_one_by_one
 from nearer.evaluation.stacked_regression import Examples, Split, Training, fit_stacked, held_out
 from nearer.evaluation.transfer_data import TRANSFER
 

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from nearer.bench.report import Row, compared
-from nearer.bench.steps import OURS, PAPERS
-from nearer.bench.text import own_cache, write_sentences
+from benchmarks.report import Row, compared
+from benchmarks.steps import OURS, PAPERS
+from benchmarks.text import own_cache, write_sentences
 from nearer.storage.cache import cache_folder
 from nearer.text.reading import Reading, ReadOptions
 from nearer.text.shapes import SHAPES

@@ -8,10 +8,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from nearer.bench.machine import measure_ceilings
-from nearer.bench.models import model_or_shape
-from nearer.bench.report import Report, Row, new_report
-from nearer.bench.text import corpus_text, own_cache, write_sentences
+from benchmarks.machine import measure_ceilings
+from benchmarks.models import model_or_shape
+from benchmarks.report import Report, Row, new_report
+from benchmarks.text import corpus_text, own_cache, write_sentences
 from nearer.construct.debiased import DebiasedBuilder
 from nearer.construct.debiased_sampler import DebiasedSettings
 from nearer.construct.positives import WordFrequencies, generator_by_name

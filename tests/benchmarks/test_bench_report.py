@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from nearer.bench.report import FLOOR, Report, Row, check_writable, compared
+from benchmarks.report import FLOOR, Report, Row, check_writable, compared
 from nearer.errors import InputError
 
 ROWS = [

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from nearer.bench.models import random_model
-from nearer.bench.serve import BATCHED, UNBATCHED, ServeBench, bench_serve
+from benchmarks.models import random_model
+from benchmarks.serve import BATCHED, UNBATCHED, ServeBench, bench_serve
 from nearer.encoder import Encoder
 
 

@@ -15,9 +15,9 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from statistics import quantiles
 
-from nearer.bench.machine import measure_ceilings
-from nearer.bench.report import Report, Row, compared, new_report
-from nearer.bench.text import corpus_text
+from benchmarks.machine import measure_ceilings
+from benchmarks.report import Report, Row, compared, new_report
+from benchmarks.text import corpus_text
 from nearer.distributed import local_device
 from nearer.encoder import Encoder
 from nearer.errors import TrainingError

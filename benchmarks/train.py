@@ -10,17 +10,17 @@ from typing import Any
 
 import torch
 
-from nearer.bench.epoch import BATCH, epoch_rows
-from nearer.bench.floor import LayerSizes
-from nearer.bench.machine import measure_ceilings
-from nearer.bench.memory import release
-from nearer.bench.models import model_or_shape
-from nearer.bench.peer import MISSING_PEER, peer_installed
-from nearer.bench.profile import STEPS as PROFILED_STEPS
-from nearer.bench.profile import profile_steps
-from nearer.bench.report import Report, Row, new_report
-from nearer.bench.steps import PAPERS, StepBench, our_steps, pair_rows, step_rows
-from nearer.bench.text import corpus_text, own_cache, write_sentences
+from benchmarks.epoch import BATCH, epoch_rows
+from benchmarks.floor import LayerSizes
+from benchmarks.machine import measure_ceilings
+from benchmarks.memory import release
+from benchmarks.models import model_or_shape
+from benchmarks.peer import MISSING_PEER, peer_installed
+from benchmarks.profile import STEPS as PROFILED_STEPS
+from benchmarks.profile import profile_steps
+from benchmarks.report import Report, Row, new_report
+from benchmarks.steps import PAPERS, StepBench, our_steps, pair_rows, step_rows
+from benchmarks.text import corpus_text, own_cache, write_sentences
 from nearer.distributed import local_device
 from nearer.encoder import Encoder
 from nearer.errors import SettingError
