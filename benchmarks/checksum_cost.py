@@ -29,11 +29,13 @@ def make(folder: Path, rows: int) -> None:
     draw = np.random.default_rng(0)
     with RowWriter(folder, DIMENSION, Extent()) as writer:
         for start in range(0, rows, WINDOW):
-            places = np.arange(start, min(rows, start + WINDOW), dtype=np.int64)
-            vectors = draw.standard_normal((len(places), DIMENSION), dtype=np.float32)
+            numbers = np.arange(start, min(rows, start + WINDOW), dtype=np.int64)
+            vectors = draw.standard_normal((len(numbers), DIMENSION), dtype=np.float32)
             vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-            texts = [f"the sentence number {place} of a text that is made for measuring the time" for place in places]
-            writer.append(NewRows(texts, [""] * len(texts), places, places, vectors))
+            texts = [
+                f"the sentence number {number} of a text that is made for measuring the time" for number in numbers
+            ]
+            writer.append(NewRows(texts, [""] * len(texts), numbers, numbers, vectors))
     stored = np.memmap(folder / "vectors.bin", dtype=np.float32, mode="r").reshape(-1, DIMENSION)
     made = Structure.build("ivf", stored, LISTS, 0, lambda count: None)
     written = made.write(folder / "ivf-1.faiss")

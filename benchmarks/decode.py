@@ -134,5 +134,5 @@ def _plainly(engine: TransformersEngine, requests: deque[Request]) -> Iterable[G
 
 
 def _agreement(one: _Decoded, other: _Decoded, name: str) -> str:
-    same = sum(one.sentences.get(place) == text for place, text in other.sentences.items())
+    same = sum(one.sentences.get(index) == text for index, text in other.sentences.items())
     return f"{same} of {len(other.sentences)} sentences of {name!r} are the same as together"

@@ -62,7 +62,7 @@ def _epoch(folder: Path, sentences: Sequence[str], max_length: int, data: Path |
         start = time.perf_counter()
         trained = train(RECIPE, corpus, model=folder, out=run, data=data, settings=settings)
         training = time.perf_counter() - start
-        stores = [place for place in cache_folder("tokens").iterdir() if place.is_dir()]
+        stores = [path for path in cache_folder("tokens").iterdir() if path.is_dir()]
     if len(stores) != 1:
         raise RuntimeError("the run did not find the text that was tokenised for it; its time would count twice")
     shutil.rmtree(run)

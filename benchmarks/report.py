@@ -184,9 +184,9 @@ def _table(subject: str, rows: Sequence[Row]) -> Table:
     filled = {name: cells for name, cells in columns.items() if any(cells)}
     for name in filled:
         table.add_column(name, justify="left" if name in ("by", "note") else "right")
-    for place, row in enumerate(rows):
-        ends_case = place + 1 < len(rows) and rows[place + 1].case != row.case
-        table.add_row(*[Text(cells[place]) for cells in filled.values()], end_section=ends_case)
+    for number, row in enumerate(rows):
+        ends_case = number + 1 < len(rows) and rows[number + 1].case != row.case
+        table.add_row(*[Text(cells[number]) for cells in filled.values()], end_section=ends_case)
     return table
 
 

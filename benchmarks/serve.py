@@ -172,7 +172,7 @@ def _row(way: str, load: Load, wanted: ServeBench) -> Row:
     if count < 2:
         return Row(subject, way, note=errors)
     hundredths = quantiles(load.latencies, n=100)
-    half, most = (1000 * hundredths[place] for place in (49, 98))
+    half, most = (1000 * hundredths[percent] for percent in (49, 98))
     first, peak = load.resident[0], max(load.resident)
     note = (
         f"{count:,} requests in {load.seconds:.1f} s, {errors}; answered within {half:.0f} ms (half), {most:.0f} ms "

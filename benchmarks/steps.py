@@ -124,7 +124,7 @@ def titles_and_texts(sentences: Sequence[str], max_length: int) -> tuple[list[st
     titles = [" ".join(sentence.split()[:8]) for sentence in sentences]
     joined = max(2, -(-max_length // 16))  # a sentence has more than 16 tokens, as a rule
     following = [*sentences, *sentences][1:]
-    return titles, [" ".join(following[place : place + joined]) for place in range(len(sentences))]
+    return titles, [" ".join(following[index : index + joined]) for index in range(len(sentences))]
 
 
 def step_rows(bench: StepBench, batch: int, max_length: int, rate: float, tell: Callable[[str], None]) -> list[Row]:

@@ -63,8 +63,8 @@ def generated(count: int, tokenizer: Any, *, seed: int = 0) -> list[str]:
     while len(sentences) < count:
         tokens = draw.lognormal(math.log(MEDIAN_TOKENS), SPREAD, min(SENTENCES_AT_ONCE, count - len(sentences)))
         lengths = np.maximum(1, np.rint(tokens).astype(int) - 3)  # without [CLS], [SEP] and the full stop
-        places = np.minimum(np.searchsorted(cumulative, draw.random(lengths.sum())), len(words) - 1)
-        drawn = iter([words[place] for place in places])
+        drawn_words = np.minimum(np.searchsorted(cumulative, draw.random(lengths.sum())), len(words) - 1)
+        drawn = iter([words[number] for number in drawn_words])
         sentences += [" ".join(itertools.islice(drawn, int(length))) + "." for length in lengths]
     return sentences
 
@@ -101,7 +101,7 @@ def mixed(sentences: Sequence[str], *, seed: int = 0) -> list[str]:
         if kind == 0:
             texts.append(" ".join(sentence.split()[:BEGINNING_WORDS]))
         elif kind == 1:
-            texts.append(" ".join([sentence, *(sentences[place] for place in more)]))
+            texts.append(" ".join([sentence, *(sentences[index] for index in more)]))
         else:
             texts.append(sentence)
     return texts

@@ -50,8 +50,8 @@ def bench_transfer(wanted: TransferBench, tell: Callable[[str], None] = lambda m
     tasks = [load_transfer(name, wanted.data, setting=wanted.setting, device=str(device)) for name in wanted.tasks]
     sentences = list(dict.fromkeys(sentence for task in tasks for sentence in task.sentences()))
     tell(f"vectors of {len(sentences):,} sentences")
-    places = {sentence: place for place, sentence in enumerate(sentences)}
-    vectors = SentenceVectors(places, encoder.encode(sentences, normalize=True))
+    row_of = {sentence: row for row, sentence in enumerate(sentences)}
+    vectors = SentenceVectors(row_of, encoder.encode(sentences, normalize=True))
     tell("the machine's limits")
     limits = measure_ceilings(device)
     fitters: dict[str, Fit] = {STACKED: fit_stacked, **({ONE_BY_ONE: fit_one_by_one} if wanted.one_by_one else {})}

@@ -89,7 +89,7 @@ def test_prompts_longer_than_the_window_are_a_reason_of_their_own(
 
 def test_a_worker_of_ray_grows_its_share(llm: Path, source: GivenStarts) -> None:
     starts = source.choose().members
-    share = {name: np.array([getattr(start, name) for start in starts]) for name in ("number", "sentence", "place")}
+    share = {name: np.array([getattr(start, name) for start in starts]) for name in ("number", "sentence", "index")}
     grown = [GrownList(**json.loads(line)) for line in _Worker(engine(llm), settings())(share)["grown"]]
     assert sorted(grown, key=lambda found: found.number) == sorted(
         grow_lists(engine(llm)(), starts, settings()), key=lambda found: found.number

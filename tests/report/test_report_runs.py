@@ -139,7 +139,7 @@ class TestTargets:
         assert {subject.group for subject in subjects} == {"seeds"}
         beside = read_subjects([runs.finished, runs.seeds])
         assert [subject.label for subject in beside] == ["first <i>run", *(f"seeds/seed-{n}" for n in (0, 2, 10))]
-        assert [subject.place for subject in beside] == [0, 1, 2, 3]
+        assert [subject.series for subject in beside] == [0, 1, 2, 3]
 
     def test_names_are_models(self) -> None:
         [subject] = read_subjects(["wiki-mini"])

@@ -49,10 +49,10 @@ def panels(
     down = -(-len(draws) // across)
     with rc_context(_style(ink)):
         figure = Figure(figsize=(width * across, height * down), layout="constrained")
-        places = figure.subplots(down, across, squeeze=False).ravel()
-        for axes in places[len(draws) :]:
+        panels = figure.subplots(down, across, squeeze=False).ravel()
+        for axes in panels[len(draws) :]:
             axes.set_axis_off()
-        for axes, draw in zip(places, draws, strict=False):
+        for axes, draw in zip(panels, draws, strict=False):
             draw(axes)
         if title:
             figure.suptitle(title, fontsize="medium")
@@ -63,21 +63,21 @@ def save_figure(figure: Figure, path: str | Path) -> Path:
     """Write an SVG or PNG file, as its suffix says."""
     from matplotlib import rc_context
 
-    place = Path(path)
-    kind = place.suffix.lower().lstrip(".")
+    file = Path(path)
+    kind = file.suffix.lower().lstrip(".")
     if kind not in FORMATS:
         raise SettingError(f"{path}: a figure is written as .svg or .png.")
     metadata: dict[str, Any] = {"Date": None, "Creator": None} if kind == "svg" else {"Software": None}
     try:
         with rc_context(_writing(SALT)):
-            figure.savefig(place, format=kind, dpi=150, transparent=True, metadata=metadata)
+            figure.savefig(file, format=kind, dpi=150, transparent=True, metadata=metadata)
     except OSError as error:
         raise InputError(f"{path}: cannot be written ({error.strerror or error}).") from None
-    return place
+    return file
 
 
 def figure_svg(figure: Figure, name: str, *, ink: str = INK, label: str = "") -> str:
-    """The `<svg>` element for a page of HTML: as wide as its place, in the colour of the page's text.
+    """The `<svg>` element for a page of HTML: as wide as its column, in the colour of the page's text.
 
     name: put before all ids, so that several figures can stand on a page. ink: the colour that the figure was made
     with, which becomes `currentColor`. label: what it shows, for those who do not see it.

@@ -85,11 +85,11 @@ def measure_geometry(
 
 def positives(gold: NDArray[np.float64], threshold: float = THRESHOLD) -> NDArray[np.int64]:
     """Where the pairs stand that are scored above the threshold; that there are none is an error."""
-    places: NDArray[np.int64] = np.flatnonzero(gold > threshold)
-    if not len(places):
+    indices: NDArray[np.int64] = np.flatnonzero(gold > threshold)
+    if not len(indices):
         highest = f"the highest gold score is {gold.max():g}" if len(gold) else "there are no pairs"
         raise InputError(f"alignment: no pair is scored above {threshold:g}, {highest}; set a lower threshold.")
-    return places
+    return indices
 
 
 def alignment(first: Vectors, second: Vectors) -> float:

@@ -18,41 +18,44 @@ FEWEST = 8  # fewer points have no neighbourhoods to keep: they are shown by PCA
 
 
 def plane(points: Tensor) -> tuple[Tensor, tuple[float, float]]:
-    """The two directions of largest variance (PCA): places (points, 2), and the share of the variance of each."""
+    """The two directions of largest variance (PCA): coordinates (points, 2), and the share of the variance of each."""
     centred = (points - points.mean(dim=0)).double()
     values, directions = torch.linalg.eigh(centred.T @ centred)  # rising
-    places = centred @ directions[:, -2:].flip(1)
+    coordinates = centred @ directions[:, -2:].flip(1)
     # a direction's sign is arbitrary: the point farthest along it is on its positive side
-    farthest = places.abs().argmax(dim=0)
-    signs = torch.where(places[farthest, torch.arange(places.shape[1])] < 0, -1.0, 1.0)
-    places = places * signs
-    if places.shape[1] < 2:  # vectors of one dimension
-        places = torch.cat([places, torch.zeros_like(places)], dim=1)
+    farthest = coordinates.abs().argmax(dim=0)
+    signs = torch.where(coordinates[farthest, torch.arange(coordinates.shape[1])] < 0, -1.0, 1.0)
+    coordinates = coordinates * signs
+    if coordinates.shape[1] < 2:  # vectors of one dimension
+        coordinates = torch.cat([coordinates, torch.zeros_like(coordinates)], dim=1)
     shares = values.clamp(min=0).flip(0) / values.clamp(min=0).sum().clamp(min=1e-300)
-    return places.float(), (float(shares[0]), float(shares[1:2].sum()))
+    return coordinates.float(), (float(shares[0]), float(shares[1:2].sum()))
 
 
 def tsne(points: Tensor, *, rounds: int = ROUNDS, go_on: Callable[[], None] = lambda: None) -> Tensor:
-    """Places (points, 2) of unit vectors (points, dimension). go_on: called before each round, to end it by raising."""
+    """Coordinates (points, 2) of unit vectors (points, dimension).
+
+    go_on: called before each round, to end it by raising.
+    """
     near = joint_neighbours(points)
     exaggerated = near * EXAGGERATION
     copies = _first_copies(points)
-    places = plane(points)[0][copies]
-    places = places * (1e-4 / places[:, 0].std().clamp(min=1e-12))
+    coordinates = plane(points)[0][copies]
+    coordinates = coordinates * (1e-4 / coordinates[:, 0].std().clamp(min=1e-12))
     step = max(len(points) / EXAGGERATION / 4, 50.0)
-    velocity, gains = torch.zeros_like(places), torch.ones_like(places)
+    velocity, gains = torch.zeros_like(coordinates), torch.ones_like(coordinates)
     for number in range(rounds):
         go_on()
         early = number < EXAGGERATED_ROUNDS
         # copies repel each other: the last digit of a matrix product, which differs from row to row, would part them
-        slope = gradient(places, exaggerated if early else near)[copies]
+        slope = gradient(coordinates, exaggerated if early else near)[copies]
         # a step grows while it goes one way and shrinks where it swings (delta-bar-delta)
         swings = velocity * slope > 0
         gains = torch.where(swings, gains * 0.8, gains + 0.2).clamp(min=0.01)
         velocity = (0.5 if early else 0.8) * velocity - step * gains * slope
-        places = places + velocity
-        places = places - places.mean(dim=0)
-    return places
+        coordinates = coordinates + velocity
+        coordinates = coordinates - coordinates.mean(dim=0)
+    return coordinates
 
 
 def _first_copies(points: Tensor) -> Tensor:
@@ -62,17 +65,18 @@ def _first_copies(points: Tensor) -> Tensor:
     return torch.full((len(distinct),), len(points)).scatter_reduce(0, group, numbers, "amin")[group]
 
 
-def gradient(places: Tensor, near: Tensor) -> Tensor:
-    """Of KL(P ‖ Q) in the places, Eq. 5: 4 Σ_j (p_ij − q_ij) (1 + ‖y_i − y_j‖²)⁻¹ (y_i − y_j)."""
-    closeness = _closeness(places)
+def gradient(coordinates: Tensor, near: Tensor) -> Tensor:
+    """Of KL(P ‖ Q) in the coordinates, Eq. 5: 4 Σ_j (p_ij − q_ij) (1 + ‖y_i − y_j‖²)⁻¹ (y_i − y_j)."""
+    closeness = _closeness(coordinates)
     pulls = torch.add(near, closeness, alpha=-1 / float(closeness.sum())).mul_(closeness)  # (points, points)
-    towards = pulls @ torch.cat([places, torch.ones(len(places), 1)], dim=1)  # and the sum of the pulls: (points, 3)
-    return 4 * (towards[:, 2:] * places - towards[:, :2])
+    # (points, 3): the last column is the sum of the pulls
+    towards = pulls @ torch.cat([coordinates, torch.ones(len(coordinates), 1)], dim=1)
+    return 4 * (towards[:, 2:] * coordinates - towards[:, :2])
 
 
-def divergence(places: Tensor, near: Tensor) -> float:
+def divergence(coordinates: Tensor, near: Tensor) -> float:
     """KL(P ‖ Q): what is lost of the neighbourhoods."""
-    closeness = _closeness(places)
+    closeness = _closeness(coordinates)
     shares = (closeness / closeness.sum()).clamp(min=1e-12)
     return float(torch.where(near > 0, near * (near.clamp(min=1e-30) / shares).log(), near).sum())
 
@@ -106,9 +110,9 @@ def neighbours(distances: Tensor, perplexity: float) -> Tensor:
     return shares
 
 
-def _closeness(places: Tensor) -> Tensor:
+def _closeness(coordinates: Tensor) -> Tensor:
     """(1 + ‖y_i − y_j‖²)⁻¹ of each two, zero with itself."""
-    lengths, ones = places.square().sum(dim=1, keepdim=True), torch.ones(len(places), 1)
+    lengths, ones = coordinates.square().sum(dim=1, keepdim=True), torch.ones(len(coordinates), 1)
     # in one product, since passes over (points, points) are what all this costs: 1 + ‖y_i‖² + ‖y_j‖² − 2 y_i·y_j
-    raised = torch.cat([-2 * places, lengths, ones], dim=1) @ torch.cat([places, ones, lengths + 1], dim=1).T
+    raised = torch.cat([-2 * coordinates, lengths, ones], dim=1) @ torch.cat([coordinates, ones, lengths + 1], dim=1).T
     return raised.clamp_(min=1).reciprocal_().fill_diagonal_(0)

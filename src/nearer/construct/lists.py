@@ -214,7 +214,7 @@ def _collect(grown: Iterable[GrownList], missing: Sequence[Start], building: Con
     for found in grown:
         start = by_number[found.number]
         if found.rejected is None:
-            record = {"sentences": found.sentences, "start": start.place, "cluster": start.cluster}
+            record = {"sentences": found.sentences, "start": start.index, "cluster": start.cluster}
             building.add(found.number, record)
         else:
             building.reject(found.number, found.rejected, {"sentences": found.sentences, "answer": found.answer})

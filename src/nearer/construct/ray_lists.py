@@ -67,8 +67,8 @@ class _Worker:
 
     def __call__(self, share: dict[str, Any]) -> dict[str, list[str]]:
         starts = [
-            Start(int(number), str(sentence), int(place), None)
-            for number, sentence, place in zip(share["number"], share["sentence"], share["place"], strict=True)
+            Start(int(number), str(sentence), int(index), None)
+            for number, sentence, index in zip(share["number"], share["sentence"], share["index"], strict=True)
         ]
         return {"grown": [json.dumps(asdict(found)) for found in grow_lists(self.engine, starts, self.settings)]}
 

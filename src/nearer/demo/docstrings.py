@@ -36,7 +36,7 @@ class Docstring:
     """One docstring as plain English: its summary, the first sentence, and the sentences of prose after it."""
 
     package: str
-    place: str  # file:line
+    location: str  # file:line
     is_function: bool
     summary: str
     body: tuple[str, ...]
@@ -74,7 +74,7 @@ def installed_folders() -> list[Path]:
 def read_docstrings(
     folders: Sequence[str | Path] | None = None, *, per_package: int = PER_PACKAGE, progress: bool = False
 ) -> tuple[list[Docstring], SourceReport]:
-    """The docstrings in the Python files below `folders` (None: `installed_folders`), ordered by package and place.
+    """The docstrings in the Python files below `folders` (None: `installed_folders`), by package, file and line.
 
     A folder's direct children are its packages; the standard library counts as one. The order, and the choice of
     files where a package has more than `per_package` docstrings, follow from the files' names alone.
@@ -90,7 +90,7 @@ def read_docstrings(
         for package, files in sorted(packages.items()):
             found += _read_package(package, files, per_package, report)
             advance(len(files))
-    found.sort(key=lambda docstring: (docstring.package, docstring.place))
+    found.sort(key=lambda docstring: (docstring.package, docstring.location))
     return found, report
 
 
@@ -157,14 +157,14 @@ def _definitions(statements: Sequence[ast.stmt]) -> Iterator[_Definition]:
             waiting += getattr(node, block, ())
 
 
-def _docstring(package: str, place: str, node: _Definition, text: str) -> Docstring | None:
+def _docstring(package: str, location: str, node: _Definition, text: str) -> Docstring | None:
     """None unless the docstring opens with an English sentence."""
     sentences = [s for paragraph in paragraphs(inspect.cleandoc(text)) for s in split_sentences(paragraph)]
     if not sentences or not looks_english(sentences[0]):
         return None
     body = tuple(sentence for sentence in sentences[1:] if looks_english(sentence))
     is_function = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
-    return Docstring(package, place, is_function, sentences[0], body)
+    return Docstring(package, location, is_function, sentences[0], body)
 
 
 @contextmanager

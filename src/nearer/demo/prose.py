@@ -81,43 +81,43 @@ def looks_english(sentence: str) -> bool:
 
 def _prose_lines(lines: list[str]) -> Iterator[str]:
     """The lines of prose, and an empty line wherever a paragraph ends."""
-    place = 0
-    while place < len(lines):
-        line = lines[place]
+    number = 0
+    while number < len(lines):
+        line = lines[number]
         stripped, indent = line.strip(), _indent(line)
-        following = lines[place + 1] if place + 1 < len(lines) else ""
+        following = lines[number + 1] if number + 1 < len(lines) else ""
         google = _GOOGLE_SECTION.match(line)
-        place += 1
+        number += 1
         if stripped.startswith("```"):
             yield ""
-            while place < len(lines) and not lines[place].strip().startswith("```"):
-                place += 1
-            place += 1
+            while number < len(lines) and not lines[number].strip().startswith("```"):
+                number += 1
+            number += 1
         elif stripped.startswith(">>>"):
             yield ""
-            while place < len(lines) and lines[place].strip():
-                place += 1
+            while number < len(lines) and lines[number].strip():
+                number += 1
         elif stripped and _UNDERLINE.match(following):  # a title, and its section if that is no prose
             yield ""
-            place += 1
+            number += 1
             if LEFT_OUT.fullmatch(stripped):
-                place = _next_title(lines, place)
+                number = _next_title(lines, number)
         elif google and LEFT_OUT.fullmatch(google[1]):
             yield ""
-            place = _after_block(lines, place, indent)
+            number = _after_block(lines, number, indent)
         elif directive := _DIRECTIVE.match(line):
             yield ""
             if directive["name"].lower() not in _PROSE_DIRECTIVES:
-                place = _after_block(lines, place, indent)
+                number = _after_block(lines, number, indent)
         elif _FIELD.match(line):
             yield ""
-            place = _after_block(lines, place, indent)
+            number = _after_block(lines, number, indent)
         elif _SIGNATURE.match(stripped) or _TABLE.search(line) or _UNDERLINE.match(line):
             yield ""
         elif stripped.endswith("::"):  # what follows, indented, is code
             yield stripped[:-1]
             yield ""
-            place = _after_block(lines, place, indent)
+            number = _after_block(lines, number, indent)
         else:
             yield stripped
 
@@ -126,17 +126,17 @@ def _indent(line: str) -> int:
     return len(line) - len(line.lstrip())
 
 
-def _after_block(lines: list[str], place: int, indent: int) -> int:
+def _after_block(lines: list[str], number: int, indent: int) -> int:
     """The next line that is neither empty nor indented further than `indent`."""
-    while place < len(lines) and (not lines[place].strip() or _indent(lines[place]) > indent):
-        place += 1
-    return place
+    while number < len(lines) and (not lines[number].strip() or _indent(lines[number]) > indent):
+        number += 1
+    return number
 
 
-def _next_title(lines: list[str], place: int) -> int:
+def _next_title(lines: list[str], number: int) -> int:
     """The next line with an underline below it, or the end."""
-    while place < len(lines) and not (
-        lines[place].strip() and place + 1 < len(lines) and _UNDERLINE.match(lines[place + 1])
+    while number < len(lines) and not (
+        lines[number].strip() and number + 1 < len(lines) and _UNDERLINE.match(lines[number + 1])
     ):
-        place += 1
-    return place
+        number += 1
+    return number

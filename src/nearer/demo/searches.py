@@ -61,7 +61,7 @@ def search(
     for query in vectors[: len(queries)]:
         cosines = vectors[len(queries) :] @ query  # (sentences,)
         order = np.argsort(-cosines, kind="stable")[:top]
-        found.append([Ranked(int(place), float(cosines[place]), sentences[place]) for place in order])
+        found.append([Ranked(int(index), float(cosines[index]), sentences[index]) for index in order])
     return found
 
 

@@ -56,7 +56,7 @@ class Tokenised:
 
 
 def longest_first(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The places by falling length: what does not fit in memory then fails at once."""
+    """The indices by falling length: what does not fit in memory then fails at once."""
     return np.argsort(-lengths, kind="stable")
 
 

@@ -39,14 +39,14 @@ def write_layout(
 
     first = "StaticEmbedding" if layout.static else "Transformer"
     modules = [{"idx": 0, "name": "0", "path": "", "type": TYPES + first}]
-    for place, (kind, config, tensors) in enumerate(steps, start=1):
-        path = folder / f"{place}_{kind}"
+    for number, (kind, config, tensors) in enumerate(steps, start=1):
+        path = folder / f"{number}_{kind}"
         path.mkdir()
         write_json(path / "config.json", config)
         if tensors:
             plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
             save_file(plain, path / "model.safetensors")
-        modules.append({"idx": place, "name": str(place), "path": path.name, "type": TYPES + kind})
+        modules.append({"idx": number, "name": str(number), "path": path.name, "type": TYPES + kind})
     write_json(folder / MODULES_FILE, modules)
     if not layout.static:
         transformer: dict[str, Any] = {"max_seq_length": layout.max_length, "do_lower_case": layout.lowercase}

@@ -60,19 +60,19 @@ class GrowingFile:
     def append(self, rows: NDArray[Any]) -> None:
         self.write(self.rows, rows)
 
-    def write(self, place: int, rows: NDArray[Any]) -> None:
-        """Write `rows` as those from `place` on."""
+    def write(self, row: int, rows: NDArray[Any]) -> None:
+        """Write `rows` as those from `row` on."""
         assert self._file is not None
         try:
-            self._file.seek(self._start + place * self.dtype.itemsize * int(np.prod(self.row, dtype=np.int64)))
+            self._file.seek(self._start + row * self.dtype.itemsize * int(np.prod(self.row, dtype=np.int64)))
             self._file.write(np.ascontiguousarray(rows, dtype=self.dtype).data)
             self._file.flush()
         except OSError as error:
             raise self._unwritable(error) from None
-        self.rows = max(self.rows, place + len(rows))
+        self.rows = max(self.rows, row + len(rows))
 
     def finish(self, rows: int) -> None:
-        """Say how many rows there are, and put the file in its place."""
+        """Say how many rows there are, and give the file its name."""
         assert self._file is not None
         try:
             self._file.seek(0)

@@ -187,10 +187,10 @@ def serve(parent: Connection) -> None:
         encoder = Encoder.load(task.model, device=task.device, trust_remote_code=task.remote_code)
         encoder.settings = task.settings
         parent.send(0)
-        places: queue.SimpleQueue[int] = queue.SimpleQueue()
+        first_rows: queue.SimpleQueue[int] = queue.SimpleQueue()
         with task.file as file, at_inference(encoder):
-            for vectors in BulkEncoding(encoder, **task.options).windows(_sentences(windows, places)):
-                file.write(places.get(), vectors)
+            for vectors in BulkEncoding(encoder, **task.options).windows(_sentences(windows, first_rows)):
+                file.write(first_rows.get(), vectors)
                 parent.send(len(vectors))
     except NearerError as error:
         parent.send(error)
@@ -209,12 +209,12 @@ def _receive(parent: Connection, windows: queue.SimpleQueue[tuple[int, list[str]
         os._exit(1)
 
 
-def _sentences(windows: queue.SimpleQueue[tuple[int, list[str]]], places: queue.SimpleQueue[int]) -> Iterator[Any]:
+def _sentences(windows: queue.SimpleQueue[tuple[int, list[str]]], first_rows: queue.SimpleQueue[int]) -> Iterator[Any]:
     while True:
         row, sentences = windows.get()
         if not sentences:
             return
-        places.put(row)
+        first_rows.put(row)
         yield sentences
 
 

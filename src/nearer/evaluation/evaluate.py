@@ -71,8 +71,8 @@ def encode_once(
 ) -> SentenceVectors:
     """The vectors of all sentences of the tasks, each unique one encoded once."""
     unique = dict.fromkeys(sentence for task in tasks for sentence in task.sentences())
-    places = {sentence: place for place, sentence in enumerate(unique)}
-    return SentenceVectors(places, encoder.encode(list(places), batch_size=batch_size, progress=progress))
+    rows = {sentence: row for row, sentence in enumerate(unique)}
+    return SentenceVectors(rows, encoder.encode(list(rows), batch_size=batch_size, progress=progress))
 
 
 def score_tasks(encoder: Scorer, tasks: Sequence[Task], vectors: SentenceVectors, started: float) -> Results:
@@ -82,7 +82,7 @@ def score_tasks(encoder: Scorer, tasks: Sequence[Task], vectors: SentenceVectors
         model=encoder.name,
         protocol=_protocol(encoder),
         scores=scores,
-        sentences=len(vectors.places),
+        sentences=len(vectors.rows),
         seconds=time.perf_counter() - started,
         libraries=library_versions(),
     )

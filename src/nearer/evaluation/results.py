@@ -75,12 +75,12 @@ class Results:
         return found[0].score
 
     def by_name(self) -> dict[str, float | None]:
-        """Every task's figure. Split, kind and place stand in its name only where other tasks share the rest."""
+        """Every task's figure. Split, kind and number stand in its name only where other tasks share the rest."""
         named = {}
         names = [_names(score) for score in self.scores]
-        for place, score in enumerate(self.scores):
-            own = [name for form, name in enumerate(names[place]) if [each[form] for each in names].count(name) == 1]
-            named[[*own, f"{names[place][-1]} {place + 1}"][0]] = score.score
+        for number, score in enumerate(self.scores):
+            own = [name for form, name in enumerate(names[number]) if [each[form] for each in names].count(name) == 1]
+            named[[*own, f"{names[number][-1]} {number + 1}"][0]] = score.score
         return named
 
     def to_dict(self) -> dict[str, Any]:

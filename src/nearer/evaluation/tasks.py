@@ -1,4 +1,4 @@
-"""From names to tasks: the one place that knows which kinds of task there are, and which names each has.
+"""From names to tasks: the one file that knows which kinds of task there are, and which names each has.
 
 | name | task |
 | --- | --- |

@@ -29,8 +29,8 @@ def export_folder(
     name: what the card calls it, by default the folder's name. scores: a file of `nearer evaluate --json`, by default
     the run's own. Paths of this machine that the model notes are cut down to the names of files.
     """
-    place = Path(out)
-    told = Told(name or place.name, tuple(languages), licence)
+    path = Path(out)
+    told = Told(name or path.name, tuple(languages), licence)
     found = source.run.scores if scores is None and source.run is not None else None
     if scores is not None:
         found = read_scores(Path(scores))
@@ -38,14 +38,14 @@ def export_folder(
     card = model_card(source, told, found)
     encoder = source.encoder
     noted = encoder.provenance
-    with whole_folder(place) as built:
+    with whole_folder(path) as built:
         try:
             encoder.provenance = without_folders(noted)
             source.model.save(built)
         finally:
             encoder.provenance = noted
         (built / CARD).write_text(card, encoding="utf-8")
-    return place
+    return path
 
 
 def _check_scores(scores: ScoreFile, source: Source, path: str | Path) -> None:

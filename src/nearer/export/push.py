@@ -45,16 +45,16 @@ def prepare_upload(folder: str | Path, repository: str) -> Upload:
 
     if not REPOSITORY.fullmatch(repository):
         raise SettingError(f"REPO: {repository!r} is not of the form owner/name.")
-    place = Path(folder).expanduser()
-    if not place.is_dir():
+    model = Path(folder).expanduser()
+    if not model.is_dir():
         raise ModelError(f"{folder}: no such folder; a folder that `nearer export folder` or `onnx` wrote is needed.")
-    if is_run(place):
+    if is_run(model):
         raise ModelError(f"{folder}: is a run; first write its model with: nearer export folder {folder} --out DIR")
-    if not (place / MODULES_FILE).exists() and not (place / FACTS_FILE).exists():
+    if not (model / MODULES_FILE).exists() and not (model / FACTS_FILE).exists():
         raise ModelError(f"{folder}: is not an exported model; first: nearer export folder {folder} --out DIR")
-    found = {path.relative_to(place).as_posix(): path.stat().st_size for path in place.rglob("*") if path.is_file()}
+    found = {path.relative_to(model).as_posix(): path.stat().st_size for path in model.rglob("*") if path.is_file()}
     kept = filter_repo_objects(sorted(found), ignore_patterns=[*LEFT_OUT, *DEFAULT_IGNORE_PATTERNS])
-    return Upload(place, repository, {path: found[path] for path in kept})
+    return Upload(model, repository, {path: found[path] for path in kept})
 
 
 def push(upload: Upload, *, private: bool = False, endpoint: str | None = None) -> str:

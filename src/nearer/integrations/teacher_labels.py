@@ -46,11 +46,11 @@ def teacher_labels(
     # other iterables are not taken apart: a SentenceTransformer is one itself, of its modules
     teachers: list[Any] = list(teacher) if isinstance(teacher, list | tuple) else [teacher]
     shares = _shares(weights, len(teachers))
-    places = {text: place for place, text in enumerate(dict.fromkeys(text for part in texts for text in part))}
+    row_of = {text: row for row, text in enumerate(dict.fromkeys(text for part in texts for text in part))}
     vectors = np.concatenate(
-        [np.sqrt(share) * _encoded(one, list(places)) for share, one in zip(shares, teachers, strict=True)], axis=1
+        [np.sqrt(share) * _encoded(one, list(row_of)) for share, one in zip(shares, teachers, strict=True)], axis=1
     ).astype(np.float32)
-    rows = [vectors[[places[text] for text in part]] for part in texts]
+    rows = [vectors[[row_of[text] for text in part]] for part in texts]
     labels = list(rows[0]) if len(rows) == 1 else [list(pair) for pair in zip(*rows, strict=True)]
     return dataset.add_column(LABEL, labels)
 

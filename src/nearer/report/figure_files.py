@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def check_figures(folder: Path) -> None:
-    """Whether they can be drawn and have a place, before models are loaded."""
+    """Whether they can be drawn and written, before models are loaded."""
     require("matplotlib", "plots", "--figures: drawing figures as files")
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -33,8 +33,8 @@ def write_figures(subjects: Sequence[Subject], measured: Measured, folder: Path)
 
     runs = [subject for subject in subjects if subject.run is not None]
     figures = {
-        f"curve-{place:02d}-{_slug(name)}": figure_of(partial(_draw_curve, runs=runs, name=name), title=title(name))
-        for place, name in enumerate(curve_names([subject.run.metrics for subject in runs if subject.run]), start=1)
+        f"curve-{number:02d}-{_slug(name)}": figure_of(partial(_draw_curve, runs=runs, name=name), title=title(name))
+        for number, name in enumerate(curve_names([subject.run.metrics for subject in runs if subject.run]), start=1)
     }
     if measured.analyses:
         figures |= gallery(measured.analyses, measured.compared)
@@ -50,7 +50,7 @@ def _draw_curve(axes: Axes, *, runs: Sequence[Subject], name: str) -> None:
         if subject.run is not None:
             steps, values = subject.run.metrics.series(name)
             if steps:
-                axes.plot(steps, values, color=COLOURS[subject.place % len(COLOURS)], label=subject.label)
+                axes.plot(steps, values, color=COLOURS[subject.series % len(COLOURS)], label=subject.label)
     axes.grid(axis="y")
     axes.set_xlabel("step")
     axes.set_ylabel(name.replace("_", " "))

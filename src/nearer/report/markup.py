@@ -48,7 +48,7 @@ def join(parts: Iterable[str], between: str = "") -> Html:
 
 
 def breakable(name: str) -> Html:
-    """A name that may be broken where people would break it, and where there is no such place at all."""
+    """A name that may be broken where people would break it, and anywhere if there is no such point."""
     return name if isinstance(name, Html) else Html(re.sub(r"([/_.:-]|\w{16})(?=\w)", r"\1<wbr>", text(name)))
 
 

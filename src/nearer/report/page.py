@@ -66,8 +66,8 @@ def write_report(
     force: replace a page that is there.
     """
     named = [targets] if isinstance(targets, str | Path) else list(targets)
-    place = Path(out)
-    _check(place, force)
+    page = Path(out)
+    _check(page, force)
     if figures is not None:
         check_figures(Path(figures))
     if isinstance(published, str):
@@ -91,14 +91,14 @@ def write_report(
         scores = [score for own in measured.scores for score in own]
         published = rows_beside(scores, published)
     names = [task for task in tasks or () if isinstance(task, str)]
-    command = page_command([str(target) for target in named], place, names, data, dict(options or {}))
+    command = page_command([str(target) for target in named], page, names, data, dict(options or {}))
     try:
-        write_whole(place, render_page(subjects, measured, published=published, made_by=command))
+        write_whole(page, render_page(subjects, measured, published=published, made_by=command))
     except OSError as error:
         raise InputError(f"{out}: cannot be written ({error.strerror}).") from None
     if figures is not None:
         write_figures(subjects, measured, Path(figures))
-    return place
+    return page
 
 
 def report_after_run(

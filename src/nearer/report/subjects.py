@@ -19,14 +19,15 @@ SEED = re.compile(r"seed-(\d+)")
 
 @dataclass(frozen=True)
 class Subject:
-    """A run with its model, or a model alone. place: its column and its colour, the same all over the page.
+    """A run with its model, or a model alone.
 
-    model: what can be loaded, None where a run has none. group: the folder of runs that differ by their seed.
+    series: its number on the page, which gives it its column in tables and its colour in charts. model: what
+    can be loaded, None where a run has none. group: the folder of runs that differ by their seed.
     """
 
     target: str
     label: str
-    place: int
+    series: int
     run: Run | None
     model: str | None
     group: str | None = None
@@ -37,39 +38,39 @@ def read_subjects(targets: Sequence[str | Path]) -> list[Subject]:
     if not targets:
         raise SettingError("nothing named; give the folders of runs, or models.")
     named = [str(target) for target in targets]
-    places = [str(Path(name).resolve()) if Path(name).is_dir() else name for name in named]
-    twice = next((name for name, place in zip(named, places, strict=True) if places.count(place) > 1), None)
+    paths = [str(Path(name).resolve()) if Path(name).is_dir() else name for name in named]
+    twice = next((name for name, path in zip(named, paths, strict=True) if paths.count(path) > 1), None)
     if twice is not None:
         raise SettingError(f"{twice}: is named twice.")
     subjects: list[Subject] = []
-    for target, label in zip(named, short_labels(places), strict=True):
+    for target, label in zip(named, short_labels(paths), strict=True):
         subjects += _subjects(target, label, len(subjects), alone=len(named) == 1)
     return subjects
 
 
-def _subjects(target: str, label: str, place: int, *, alone: bool) -> list[Subject]:
+def _subjects(target: str, label: str, series: int, *, alone: bool) -> list[Subject]:
     folder = Path(target).expanduser()
     if not folder.is_dir():
         if folder.exists() or target.startswith((".", "/", "~")):
             raise InputError(f"{target}: is not a folder; a run or a model is one.")
-        return [Subject(target, label, place, None, target)]  # the name of a model
+        return [Subject(target, label, series, None, target)]  # the name of a model
     if is_run(folder):
-        return [_of_run(folder, label, place)]
+        return [_of_run(folder, label, series)]
     if seeds := _seeds(folder):
         return [
-            _of_run(seed, seed.name if alone else f"{label}/{seed.name}", place + number, group=label)
+            _of_run(seed, seed.name if alone else f"{label}/{seed.name}", series + number, group=label)
             for number, seed in enumerate(seeds)
         ]
     if (folder / SWEEP).exists():
         raise InputError(f"{target}: is a sweep; name runs in it, such as {_example(folder)}.")
     if not any((folder / file).exists() for file in MODEL_FILES):
         raise InputError(f"{target}: is neither a run (no config.yaml) nor a model (no config.json or modules.json).")
-    return [Subject(target, label, place, None, target)]
+    return [Subject(target, label, series, None, target)]
 
 
-def _of_run(folder: Path, label: str, place: int, group: str | None = None) -> Subject:
+def _of_run(folder: Path, label: str, series: int, group: str | None = None) -> Subject:
     run = read_run(folder)
-    return Subject(str(folder), label, place, run, None if run.model is None else str(run.model), group)
+    return Subject(str(folder), label, series, run, None if run.model is None else str(run.model), group)
 
 
 def _seeds(folder: Path) -> list[Path]:

@@ -58,7 +58,7 @@ class Run:
     def model(self) -> Path | None:
         """The finished model, or the best so far; None where neither was written, or was removed."""
         best = sorted(self.folder.glob(BEST), reverse=True)
-        return next((place for place in (self.folder / MODEL, *best) if place.is_dir()), None)
+        return next((path for path in (self.folder / MODEL, *best) if path.is_dir()), None)
 
     @property
     def best(self) -> tuple[int, float] | None:

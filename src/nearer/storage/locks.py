@@ -14,8 +14,8 @@ from nearer.errors import InputError
 
 
 @contextmanager
-def written_by_us_alone(lock: Path, place: Path, *, remove: bool = False) -> Iterator[None]:
-    """Hold `lock`, a file, while `place` is written; another holder is an error that names it.
+def written_by_us_alone(lock: Path, path: Path, *, remove: bool = False) -> Iterator[None]:
+    """Hold `lock`, a file, while `path` is written; another holder is an error that names it.
 
     remove: the lock stands beside a file rather than in a folder of ours, and goes when it is done.
     """
@@ -24,10 +24,10 @@ def written_by_us_alone(lock: Path, place: Path, *, remove: bool = False) -> Ite
         held.acquire(timeout=0)
     except Timeout:
         raise InputError(
-            f"{place}: another process is writing it{_holder(lock)}; wait until that is done, or name another place."
+            f"{path}: another process is writing it{_holder(lock)}; wait until that is done, or name another path."
         ) from None
     except OSError as error:
-        raise InputError(f"{place}: cannot be written ({error.strerror or error}).") from None
+        raise InputError(f"{path}: cannot be written ({error.strerror or error}).") from None
     try:
         with suppress(OSError):  # it is said for people alone
             lock.write_text(f"{os.getpid()} on {platform.node()}\n", encoding="utf-8")

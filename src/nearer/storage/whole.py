@@ -36,7 +36,7 @@ def whole_file(path: Path) -> Iterator[Path]:
 
     An OSError is raised as it comes: what it should say is the caller's to know.
     """
-    if path.exists() and not path.is_file():  # a terminal or a pipe, which nothing can be put in the place of
+    if path.exists() and not path.is_file():  # a terminal or a pipe, which nothing can replace
         yield path
         return
     path = path.resolve() if path.is_symlink() else path
@@ -65,7 +65,7 @@ def check_free(out: Path, *, overwrite: bool = False) -> None:
 
 @contextmanager
 def whole_folder(out: Path, *, overwrite: bool = False, checked: bool = True) -> Iterator[Path]:
-    """An empty folder beside `out`, which takes its place if nothing goes wrong and is gone otherwise.
+    """An empty folder beside `out`, which gets its name if nothing goes wrong and is gone otherwise.
 
     overwrite: what is there is replaced, in one move where the system has one. checked: with checksums of its files.
     """
@@ -94,8 +94,8 @@ def whole_folder(out: Path, *, overwrite: bool = False, checked: bool = True) ->
 
 def unfinished_folder(out: Path) -> Path:
     """A new name beside it; `clear_unfinished` knows it again."""
-    place = out.resolve()  # "." has no name beside which anything could stand
-    return place.with_name(f".{place.name}-{uuid.uuid4().hex[:8]}.unfinished")
+    path = out.resolve()  # "." has no name beside which anything could stand
+    return path.with_name(f".{path.name}-{uuid.uuid4().hex[:8]}.unfinished")
 
 
 def clear_unfinished(folder: Path, name: str = "*") -> None:
@@ -160,7 +160,7 @@ def sync_folder(folder: Path) -> None:
 
 def sync_tree(folder: Path) -> None:
     """All files and folders in it, those deepest down first."""
-    for place, _, names in os.walk(folder, topdown=False):
+    for inside, _, names in os.walk(folder, topdown=False):
         for name in names:
-            sync_file(Path(place) / name)
-        sync_folder(Path(place))
+            sync_file(Path(inside) / name)
+        sync_folder(Path(inside))

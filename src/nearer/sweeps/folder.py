@@ -95,12 +95,12 @@ def find_runs(folder: Path, planned: Sequence[PlannedRun]) -> tuple[list[SweepRu
     runs = []
     for plan in planned:
         wanted = plan.settings
-        place = next((place for place, record in records.items() if _agree(record["settings"], wanted)), None)
-        if place is None:
+        path = next((path for path, record in records.items() if _agree(record["settings"], wanted)), None)
+        if path is None:
             runs.append(SweepRun(plan.point, plan.seed, folder / folder_name(plan.point) / f"seed-{plan.seed}"))
         else:
-            known = records.pop(place)
-            runs.append(SweepRun(plan.point, plan.seed, place, **{key: known[key] for key in FIGURES}))
+            known = records.pop(path)
+            runs.append(SweepRun(plan.point, plan.seed, path, **{key: known[key] for key in FIGURES}))
     return runs, len(records)
 
 

@@ -33,9 +33,9 @@ def draw(result: SweepResult) -> Path | None:
     if not settings or result.best is None:
         return None
     require("matplotlib", "plots", "the picture of a sweep")
-    place = result.folder / (CURVE if len(settings) == 1 else HEAT_MAP)
-    figure(result).savefig(place, dpi=150)
-    return place
+    path = result.folder / (CURVE if len(settings) == 1 else HEAT_MAP)
+    figure(result).savefig(path, dpi=150)
+    return path
 
 
 def figure(result: SweepResult) -> Figure:
@@ -89,24 +89,24 @@ def _heat_map(axes: Axes, result: SweepResult, first: str, second: str) -> None:
 def _curve(axes: Axes, result: SweepResult, setting: str) -> None:
     values = _ordered(result.grid[setting])
     numeric = _numeric(values)
-    places = [float(value) if numeric else float(place) for place, value in enumerate(values)]
+    ticks = [float(value) if numeric else float(tick) for tick, value in enumerate(values)]
     points = [_at(result, {setting: value}) for value in values]
-    drawn = [(place, some) for place, some in zip(places, points, strict=True) if _scores(some)]
+    drawn = [(tick, some) for tick, some in zip(ticks, points, strict=True) if _scores(some)]
     means = [statistics.mean(_scores(some)) for _, some in drawn]
     errors = [_deviation(_scores(some)) for _, some in drawn] if len(result.seeds) > 1 else None
     line = "-" if numeric else ""  # between names there is nothing
-    axes.errorbar([place for place, _ in drawn], means, yerr=errors, fmt=f"o{line}", color="black", capsize=5)
-    axes.plot(places, means[:1] * len(places), linestyle="none")  # failed ones have their place too
+    axes.errorbar([tick for tick, _ in drawn], means, yerr=errors, fmt=f"o{line}", color="black", capsize=5)
+    axes.plot(ticks, means[:1] * len(ticks), linestyle="none")  # failed ones have their tick too
     box = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.0}
-    for (place, some), mean in zip(drawn, means, strict=True):
-        axes.annotate(_figures(some), (place, mean), xytext=(7, 7), textcoords="offset points", bbox=box)
-    for place, some in zip(places, points, strict=True):
+    for (tick, some), mean in zip(drawn, means, strict=True):
+        axes.annotate(_figures(some), (tick, mean), xytext=(7, 7), textcoords="offset points", bbox=box)
+    for tick, some in zip(ticks, points, strict=True):
         if not _scores(some):
             foot = axes.get_xaxis_transform()
-            axes.text(place, 0.03, "failed", transform=foot, rotation=90, ha="center", va="bottom")
-    if numeric and places[0] > 0 and places[-1] / places[0] >= 8:
+            axes.text(tick, 0.03, "failed", transform=foot, rotation=90, ha="center", va="bottom")
+    if numeric and ticks[0] > 0 and ticks[-1] / ticks[0] >= 8:
         axes.set_xscale("log")
-    axes.set_xticks(places, [_label(value) for value in values], **_slant(values))
+    axes.set_xticks(ticks, [_label(value) for value in values], **_slant(values))
     axes.set_xticks([], minor=True)
     axes.margins(0.12, 0.15)
     axes.grid(axis="y", alpha=0.3)

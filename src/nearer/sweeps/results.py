@@ -42,8 +42,8 @@ class SweepRun:
     @property
     def model(self) -> Path | None:
         """The finished model, where it was kept."""
-        place = self.folder / "model"
-        return place if self.state == "finished" and place.exists() else None
+        model = self.folder / "model"
+        return model if self.state == "finished" and model.exists() else None
 
     def row(self) -> dict[str, Any]:
         """Flat, for a table of runs."""

@@ -75,7 +75,7 @@ class OverRay(RayWorkforce):
         context.execution_options.preserve_order = True
         context.target_max_block_size = 1  # byte: Ray then keeps to a row, which is a window, and joins no two of them
         with ray.data.DataContext.current(context):
-            # num_cpus=0: reading takes no worker's place
+            # num_cpus=0: reading takes no worker's processor
             windows = ray.data.read_datasource(WindowSource(missing, size), override_num_blocks=1, num_cpus=0)
             return windows.map_batches(
                 _Worker,

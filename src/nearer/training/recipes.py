@@ -116,9 +116,9 @@ def _checked(model: type[BaseModel], values: dict[str, Any], mistakes: list[str]
             if not error["loc"]:  # about several settings together, which the message names
                 mistakes.append(message)
                 continue
-            place = ".".join(str(part) for part in error["loc"])
+            setting = ".".join(str(part) for part in error["loc"])
             found = "" if error["type"] == "missing" else f" ({shown(error['input'])} given)"
-            mistakes.append(f"{place}: {message}{found}")
+            mistakes.append(f"{setting}: {message}{found}")
         return None
 
 

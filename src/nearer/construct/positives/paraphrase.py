@@ -15,10 +15,10 @@ from nearer.construct.positives.noise import Noise, WordFrequencies
 from nearer.construct.positives.rewriting import fault, rewritten
 from nearer.errors import InputError, SettingError
 
-PLACE = "{sentence}"
+SENTENCE = "{sentence}"
 INSTRUCTION = (
     "Say the following sentence in other words. Keep its meaning and its language. "
-    f"Answer with the new sentence alone.\n\nSentence: {PLACE}\nIn other words:"
+    f"Answer with the new sentence alone.\n\nSentence: {SENTENCE}\nIn other words:"
 )
 QUOTES = {'"': '"', "'": "'", "“": "”", "‘": "’", "„": "“", "«": "»", "「": "」", "『": "』"}
 
@@ -45,10 +45,10 @@ class Paraphraser:
         plain_first: bool = False,
         beams: int = 1,
     ) -> None:
-        if template is not None and PLACE not in template:
-            raise SettingError(f"template: has no {PLACE}, the place where the sentence goes.")
+        if template is not None and SENTENCE not in template:
+            raise SettingError(f"template: has no {SENTENCE}, which stands where the sentence goes.")
         self.model = LanguageModel(model, device, beams=beams)
-        self.template = template or (PLACE if self.model.sequence_to_sequence else INSTRUCTION)
+        self.template = template or (SENTENCE if self.model.sequence_to_sequence else INSTRUCTION)
         self.noise = Noise(words, self.model.tokenizer.mask_token if self.model.sequence_to_sequence else None)
         self.plain_first = plain_first
         self.rejected: Counter[str] = Counter()
@@ -90,7 +90,7 @@ class Paraphraser:
         return None if reason else output
 
     def _prompts(self, texts: list[str]) -> list[list[int]]:
-        prompts = [self.template.replace(PLACE, text) for text in texts]
+        prompts = [self.template.replace(SENTENCE, text) for text in texts]
         if self._chat_template is None:
             return self.model.tokens(prompts)
         tokenizer: Any = self.model.tokenizer
@@ -116,7 +116,7 @@ class Paraphraser:
             return []
         vocabulary: dict[str, int] = self.model.tokenizer.get_vocab()  # byte-level BPE writes Ċ, SentencePiece <0x0A>
         return sorted(
-            place for token, place in vocabulary.items() if "\n" in token or "Ċ" in token or token == "<0x0A>"
+            number for token, number in vocabulary.items() if "\n" in token or "Ċ" in token or token == "<0x0A>"
         )
 
 
@@ -136,6 +136,6 @@ def read_template(path: str) -> str:
         raise InputError(
             f"{path}: the template cannot be read ({getattr(error, 'strerror', None) or error})."
         ) from None
-    if PLACE not in text:
-        raise InputError(f"{path}: the template has no {PLACE}, the place where the sentence goes.")
+    if SENTENCE not in text:
+        raise InputError(f"{path}: the template has no {SENTENCE}, which stands where the sentence goes.")
     return text

@@ -37,26 +37,26 @@ def rewritten(
     tried: list[set[str]] = [set() for _ in sentences]
     for first in (True, *[False] * (ROUNDS - 1)):
         asked = [
-            (place, text)
-            for place, sentence in enumerate(sentences)
+            (index, text)
+            for index, sentence in enumerate(sentences)
             if has_word(sentence)
             for text in _inputs(
-                sentence, count - len(found[place]), tried[place], noise, randoms[place], first and plain_first
+                sentence, count - len(found[index]), tried[index], noise, randoms[index], first and plain_first
             )
         ]
         if not asked:
             break
         outputs = rewrite([text for _, text in asked])
-        for (place, _), output in zip(asked, outputs, strict=True):
+        for (index, _), output in zip(asked, outputs, strict=True):
             if output is None:
                 continue
             key = _comparable(output)
-            if key == _comparable(sentences[place]):
+            if key == _comparable(sentences[index]):
                 rejected["equal to the sentence"] += 1
-            elif key in found[place]:
+            elif key in found[index]:
                 rejected["equal to another candidate"] += 1
             else:
-                found[place][key] = output
+                found[index][key] = output
     return [list(texts.values()) for texts in found]
 
 

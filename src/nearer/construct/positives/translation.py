@@ -66,11 +66,11 @@ class BackTranslation:
     def _there_and_back(self, texts: list[str]) -> list[str | None]:
         there, back = self.models
         foreign = self._translated(there, texts)
-        arrived = [place for place, text in enumerate(foreign) if text is not None]
+        arrived = [index for index, text in enumerate(foreign) if text is not None]
         returned = self._translated(back, [text for text in foreign if text is not None])
         results: list[str | None] = [None] * len(texts)
-        for place, text in zip(arrived, returned, strict=True):
-            results[place] = text
+        for index, text in zip(arrived, returned, strict=True):
+            results[index] = text
         return results
 
     def _translated(self, model: LanguageModel, texts: list[str]) -> list[str | None]:
