@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import signal
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 
 from nearer.encoder import Encoder
+from nearer.encoder.batching import OF_THIS_PROCESS, CutCounter, CutTexts
 from nearer.encoder.files import encode_file
 from nearer.encoder.workers import WorkerError
 from nearer.errors import InputError, SettingError
@@ -168,6 +170,18 @@ class TestWorkers:
         assert np.load(tmp_path / "v.lines.npy").tolist() == list(range(1, 200, 2))
         assert [process.poll() is None for process in started] == [False, False]
         assert {path.name for path in tmp_path.iterdir()} == {"text.txt", "v.npy", "v.json", "v.lines.npy"}
+
+    def test_cut_texts_are_counted_as_in_one_process(self, encoder: Encoder, text: Path, tmp_path: Path) -> None:
+        text.write_text("".join(f"{'the dog ' * length}\n" for length in (1, 100, 2, 200, 3, 300, 100)))
+        alone, workers = copy.deepcopy(encoder), copy.deepcopy(encoder)
+        for one in (alone, workers):
+            one.cut_counter = CutCounter()
+        OF_THIS_PROCESS.take()
+        encode_file(alone, read_sentences(text), tmp_path / "alone.npy", window=2)
+        here = OF_THIS_PROCESS.take()
+        encode_file(workers, read_sentences(text), tmp_path / "v.npy", devices=["cpu", "cpu"], window=2)
+        assert workers.cut_texts == alone.cut_texts == CutTexts(encoder.settings.max_length, texts=7, cut=4)
+        assert OF_THIS_PROCESS.take() == here == [alone.cut_texts]  # which the command line tells of
 
     def test_one_that_dies_is_told_of(
         self,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from nearer.analysis.figures import HEAT_COLOURS
 from nearer.encoder.comparing import Vectors, unit_rows
 from nearer.errors import InputError
 from nearer.evaluation.measures import kendall
@@ -131,7 +132,6 @@ def _average_matrix(vectors: Cosines, rows_of_lists: Sequence[NDArray[np.int64]]
     return matrix
 
 
-COLOURS = "cividis"  # perceptually uniform, and the same to colour-blind eyes
 MARK = "↑"
 POSITIONS = (1, 2, 4, 8, 16, 32, 64)
 
@@ -235,7 +235,7 @@ def save_heat_maps(inspections: Sequence[Inspection], path: str | Path) -> Path:
 
 
 def _draw(axes: Axes, *, found: Inspection, matrix: Any, low: float, high: float) -> None:
-    image = axes.imshow(matrix, cmap=COLOURS, vmin=low, vmax=high)
+    image = axes.imshow(matrix, cmap=HEAT_COLOURS, vmin=low, vmax=high)
     ticks = range(0, len(matrix), 1 if len(matrix) <= 8 else 3)
     axes.set_xticks(ticks, [str(tick) for tick in ticks])
     axes.set_yticks(ticks, [str(tick) for tick in ticks])

@@ -19,10 +19,11 @@ from dataclasses import dataclass, replace
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
+from nearer.encoder.batching import OF_THIS_PROCESS, CutTexts
 from nearer.encoder.encoding import BulkEncoding
 from nearer.encoder.folder import save_parts
 from nearer.encoder.network import at_inference
@@ -35,6 +36,13 @@ if TYPE_CHECKING:
 
 # Windows a worker has at a time: one computed, one tokenised, one whose vectors are on their way to the host.
 WINDOWS_AT_A_TIME = 3
+
+
+class Written(NamedTuple):
+    """What a worker answers: the rows that it has just written, and the texts that it has counted so far."""
+
+    rows: int
+    counted: CutTexts
 
 
 class WorkerError(NearerError, RuntimeError):
@@ -83,6 +91,8 @@ def encode_in_workers(
             for worker in workers:
                 worker.answer()  # the model is loaded
             _hand_out(workers, windows, file, advance)
+            for counter in (encoder.cut_counter, OF_THIS_PROCESS):
+                counter.add_counted(worker.counted for worker in workers)
         finally:
             for worker in workers:
                 worker.end()
@@ -117,6 +127,7 @@ class _Worker:
     def __init__(self, number: int, task: Task) -> None:
         self.number, self.task = number, task
         self.windows = 0
+        self.counted = CutTexts(task.settings.max_length)
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -151,7 +162,8 @@ class _Worker:
         if isinstance(answer, Exception):
             raise answer
         self.windows = max(0, self.windows - 1)
-        return int(answer)
+        rows, self.counted = answer
+        return int(rows)
 
     def end(self) -> None:
         if self.process is not None:
@@ -186,12 +198,12 @@ def serve(parent: Connection) -> None:
         torch.set_num_threads(task.threads)
         encoder = Encoder.load(task.model, device=task.device, trust_remote_code=task.remote_code)
         encoder.settings = task.settings
-        parent.send(0)
+        parent.send(Written(0, encoder.cut_texts))
         first_rows: queue.SimpleQueue[int] = queue.SimpleQueue()
         with task.file as file, at_inference(encoder):
             for vectors in BulkEncoding(encoder, **task.options).windows(_sentences(windows, first_rows)):
                 file.write(first_rows.get(), vectors)
-                parent.send(len(vectors))
+                parent.send(Written(len(vectors), encoder.cut_texts))
     except NearerError as error:
         parent.send(error)
     except Exception as error:

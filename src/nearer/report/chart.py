@@ -1,7 +1,8 @@
 """Charts as SVG in a page: as wide as their column, in the page's own colours, legible on a phone.
 
 A chart is 340 units wide, about what a phone shows, so that its text is never scaled down by much; wide pages put
-several beside each other. Colours are classes (`series-1` …), which the page's style gives for light and dark.
+several beside each other. Colours are classes (`series-1` …), which the page's style gives for light and dark; they are
+those of the figures that matplotlib writes as files (`analysis.figures` says which draws what).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from nearer.analysis.figures import COLOURS
 from nearer.report.markup import Html, element, join, text
 from nearer.report.numbers import MINUS, short
 
@@ -98,7 +100,6 @@ WIDTH, HEIGHT = 340.0, 216.0
 RIGHT, BOTTOM = 12.0, 36.0
 LINE = 13.0  # of text
 CHARACTER = 6.3  # about the width of a digit at 11 units
-COLOURS = 6
 
 Points = Sequence[tuple[float, float]]
 
@@ -227,7 +228,7 @@ class Chart:
 
 def series_class(series: int) -> str:
     """The class that gives a model or run its colour, the same in all charts; from the seventh on also dashes."""
-    return f"series-{series % COLOURS + 1}" + (" again" if series >= COLOURS else "")
+    return f"series-{series % len(COLOURS) + 1}" + (" again" if series >= len(COLOURS) else "")
 
 
 def figure(chart: Chart, title: str, *explanation: str, label: str) -> Html:

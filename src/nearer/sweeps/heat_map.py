@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nearer.analysis.figures import HEAT_COLOURS
 from nearer.extras import require
 from nearer.sweeps.grid import shown
 from nearer.sweeps.results import SweepPoint, SweepResult
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 HEAT_MAP = "heat-map.png"
 CURVE = "curve.png"
-COLOURS = "cividis"  # perceptually uniform, and the same to colour-blind eyes
 LONGEST_LABEL = 24
 # Colours reach down from the best score to so many times the median's distance: a collapsed run must not take them all
 REACH = 3.0
@@ -69,10 +69,10 @@ def _heat_map(axes: Axes, result: SweepResult, first: str, second: str) -> None:
     means = [[_mean(points) for points in row] for row in cells]
     scale = _scale([mean for row in means for mean in row if mean is not None])
     filled = [[float("nan") if mean is None else mean for mean in row] for row in means]
-    image = axes.imshow(filled, cmap=COLOURS, norm=scale, origin="lower", aspect="auto")
+    image = axes.imshow(filled, cmap=HEAT_COLOURS, norm=scale, origin="lower", aspect="auto")
     for row, column in itertools.product(range(len(rows)), range(len(columns))):
         mean, points = means[row][column], cells[row][column]
-        dark = mean is not None and sum(colormaps[COLOURS](scale(mean))[:3]) < 1.5
+        dark = mean is not None and sum(colormaps[HEAT_COLOURS](scale(mean))[:3]) < 1.5
         axes.text(column, row, _figures(points), ha="center", va="center", color="white" if dark else "black")
         if any(point is result.best for point in points):
             corner = (column - 0.47, row - 0.47)
