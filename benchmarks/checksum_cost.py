@@ -17,7 +17,7 @@ import numpy as np
 
 from nearer.search import SearchIndex
 from nearer.search.manifest import FORMAT, Manifest, ModelFacts, SourceFacts, StructureFacts
-from nearer.search.nearest_neighbours import Structure, faiss
+from nearer.search.nearest_neighbours import Structure, load_faiss
 from nearer.search.row_store import Extent, NewRows, RowWriter
 from nearer.storage.sealed import write_sealed_json
 
@@ -97,7 +97,7 @@ def measure(folder: Path, queries: np.ndarray, exact: bool) -> list[float]:
 
 def main() -> None:
     rows = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
-    faiss().omp_set_num_threads(1)
+    load_faiss().omp_set_num_threads(1)
     queries = np.random.default_rng(1).standard_normal((QUERIES, DIMENSION), dtype=np.float32)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nearer.construct.list_rules import (
+from nearer.construct.list_growth import (
     EMPTY,
     LINE_BREAK,
     REPEATED,

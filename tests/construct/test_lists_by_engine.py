@@ -12,10 +12,8 @@ import pytest
 from tiny_language_model import make_language_model
 
 from nearer.construct.engines import load_engine
-from nearer.construct.list_growth import GrownList, ListSettings, grow_lists
-from nearer.construct.list_rules import CUT_OFF, NO_ROOM
-from nearer.construct.lists import InProcess, ListsResult, construct_lists
-from nearer.construct.ray_lists import OverRay, _Worker
+from nearer.construct.list_growth import CUT_OFF, NO_ROOM, GrownList, ListSettings, grow_lists
+from nearer.construct.lists import InProcess, ListsResult, OverRay, _Worker, construct_lists
 from nearer.construct.requests import Template
 from nearer.construct.start_sentences import GivenStarts
 from nearer.errors import InputError, ModelError

@@ -11,8 +11,7 @@ from tiny_runs import Runs
 
 from nearer.errors import InputError, ModelError, SettingError
 from nearer.report.subjects import read_subjects
-from nearer.runs.folder import read_run
-from nearer.runs.metrics_log import read_metrics
+from nearer.runs.folder import read_metrics, read_run
 
 
 def test_a_finished_run(runs: Runs) -> None:

@@ -14,10 +14,10 @@ from nearer.analysis.analyse import Analysis, TaskAnalysis
 from nearer.analysis.bias import Bin, FrequencyBias, PairBias
 from nearer.analysis.bootstrap import Comparison
 from nearer.analysis.figures import COLOURS, INK, figure_of, panels
+from nearer.analysis.geometry import PathPoint
 from nearer.analysis.rank_space import Gain, RankSpace
 from nearer.analysis.ratings import Distributions, GroupScores
 from nearer.analysis.side_by_side import SideBySide, short_labels
-from nearer.analysis.training_path import PathPoint
 from nearer.errors import InputError
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nearer.analysis.analyse import Analysis, TaskAnalysis
+from nearer.analysis.geometry import PathPoint
 from nearer.analysis.ratings import GroupScores, Values, scores_by_rating
-from nearer.analysis.training_path import PathPoint
 from nearer.errors import InputError
 from nearer.evaluation.measures import kendall
 from nearer.evaluation.ranking_task import RankingQuery, ranking_of

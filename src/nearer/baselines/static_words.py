@@ -26,9 +26,9 @@ from nearer.encoder.comparing import ByCosine, Vectors, listed, unit_rows
 from nearer.encoder.encoding import check_sentences
 from nearer.encoder.parts import EncoderSettings
 from nearer.errors import InputError, ModelError, first_line
-from nearer.progress import progress_bar
 from nearer.storage.checksums import check_folder
 from nearer.storage.whole import whole_folder
+from nearer.terminal import progress_bar
 from nearer.text.sources import DamagedStream, RawLine, iter_lines, open_bytes
 
 AT_ONCE = 2**14  # lines between two moves of the progress bar, and rows of one block

@@ -26,9 +26,8 @@ from typing import Any, Literal, Self, TextIO
 from nearer.errors import DamagedError, InputError, SettingError
 from nearer.extras import require
 from nearer.storage.checksums import CHECKSUMS, checksums_text, file_sum
-from nearer.storage.locks import written_by_us_alone
 from nearer.storage.sealed import read_sealed, sealed_line, unsealed_line, write_sealed_json
-from nearer.storage.whole import make_folder, sync_folder, whole_file, write_whole
+from nearer.storage.whole import make_folder, sync_folder, whole_file, write_whole, written_by_us_alone
 from nearer.text.batches import chunks
 from nearer.typed_files import FileFacts
 

@@ -12,8 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from nearer.demo.docstrings import Docstring
-from nearer.demo.prose import SHORTEST
+from nearer.demo.docstrings import SHORTEST, Docstring
 from nearer.errors import InputError
 from nearer.text.records import Pair
 

@@ -23,7 +23,7 @@ from nearer.encoder.network import SentenceNetwork, at_inference, pad_tokens
 from nearer.encoder.pooling import attended
 from nearer.encoder.precision import check_precision
 from nearer.errors import InputError, SettingError
-from nearer.progress import Advance, progress_bar
+from nearer.terminal import Advance, progress_bar
 from nearer.text.tokenise import normalisation, tokenise
 
 # Padded tokens that pass the model together.

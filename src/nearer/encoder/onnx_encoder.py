@@ -34,8 +34,8 @@ from nearer.encoder.parts import EncoderSettings
 from nearer.encoder.tokenizer import load_tokenizer
 from nearer.errors import ModelError, SettingError, first_line
 from nearer.extras import require
-from nearer.progress import progress_bar
 from nearer.storage.checksums import check_folder
+from nearer.terminal import progress_bar
 from nearer.text.tokenise import normalisation
 from nearer.typed_files import FileFacts, read_json
 

@@ -30,7 +30,7 @@ from nearer.evaluation.sts_data import STS_KIND
 from nearer.evaluation.sts_sets import EVERYDAY
 from nearer.evaluation.task import KnownTask, Task, TaskKind
 from nearer.evaluation.transfer_data import TRANSFER_KIND
-from nearer.plugins import load_plugin
+from nearer.extras import load_plugin
 from nearer.text.in_memory import is_table
 
 # in the order in which messages list them

@@ -7,10 +7,22 @@ from collections.abc import Callable, Iterator, Sequence
 from nearer.analysis import Comparison, RankingExample, TaskAnalysis
 from nearer.report import drawings
 from nearer.report.chart import figures, legend
-from nearer.report.markup import Html, cell, element, join, note, paragraph, section, sentence, table
-from nearer.report.measured import Measured
-from nearer.report.numbers import LACKING, count, figure, signed
-from nearer.report.subjects import Subject
+from nearer.report.markup import (
+    LACKING,
+    Html,
+    cell,
+    count,
+    element,
+    figure,
+    join,
+    note,
+    paragraph,
+    section,
+    sentence,
+    signed,
+    table,
+)
+from nearer.report.subjects import Measured, Subject
 
 Value = Callable[[TaskAnalysis], float | None]
 # name, explanation, value

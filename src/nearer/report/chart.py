@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from nearer.analysis.figures import COLOURS
-from nearer.report.markup import Html, element, join, text
-from nearer.report.numbers import MINUS, short
+from nearer.report.markup import MINUS, Html, element, join, short, text
 
 TICKS = 5
 

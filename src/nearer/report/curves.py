@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nearer.report.chart import Axis, Chart, Points, described, figure, figures, legend, linear, logarithmic
-from nearer.report.markup import Html, element, note, paragraph, section
-from nearer.report.numbers import count, listed
+from nearer.report.markup import Html, count, element, listed, note, paragraph, section
 from nearer.report.subjects import Subject
-from nearer.runs.folder import Run
-from nearer.runs.metrics_log import MetricsLog
+from nearer.runs.folder import MetricsLog, Run
 
 MOST_POINTS = 200  # a longer line is drawn as means of neighbours, within the range of what they are means of
 MOST_DOTS = 40
@@ -52,7 +50,7 @@ def curve_names(logs: Sequence[MetricsLog]) -> list[str]:
     return [name for name in [*order, "uniformity", "alignment", "gradient_norm", "learning_rate"] if name in noted]
 
 
-def title(name: str) -> str:
+def curve_title(name: str) -> str:
     spaced = name.replace("_", " ")
     return TITLES.get(name, spaced[:1].upper() + spaced[1:])
 
@@ -82,7 +80,7 @@ def _curve(name: str, runs: Sequence[tuple[Subject, Run]]) -> Html:
     if chart.up.logarithmic:
         explanation.append("The axis has powers of ten.")
     said = "; ".join(described(subject.label, some) for subject, _, some in noted)
-    return figure(chart, title(name), " ".join(explanation), label=f"{title(name)} over steps: {said}")
+    return figure(chart, curve_title(name), " ".join(explanation), label=f"{curve_title(name)} over steps: {said}")
 
 
 def _way(runs: Sequence[tuple[Subject, Run]]) -> Html:

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from nearer.analysis import SideBySide, TaskAnalysis
 from nearer.analysis.bias import Bin
 from nearer.report.chart import Axis, Chart, Points, described, figure, linear, logarithmic, named
-from nearer.report.markup import Html
-from nearer.report.numbers import count, short
+from nearer.report.markup import Html, count, short
 from nearer.report.subjects import Subject
 
 LEAST_COSINES, LEAST_RANKS = 0.1, 0.2  # shown at least, so that next to nothing looks like it

@@ -14,8 +14,7 @@ from nearer.analysis.compare import PROTOCOLS
 from nearer.evaluation.published import Published
 from nearer.evaluation.task import TaskScore
 from nearer.evaluation.tasks import kind_title
-from nearer.report.markup import Html, cell, element, join, note, paragraph, section, table
-from nearer.report.numbers import LACKING, figure, listed
+from nearer.report.markup import LACKING, Html, cell, element, figure, join, listed, note, paragraph, section, table
 from nearer.report.subjects import Subject
 
 UNTESTED = ("dev", "train")

@@ -8,12 +8,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from nearer.methods import known_methods
-from nearer.report.markup import Html, element, join, paragraph
-from nearer.report.measured import Measured
-from nearer.report.numbers import count, duration, figure, listed, signed
-from nearer.report.recipe_notes import shown
+from nearer.report.markup import Html, count, duration, element, figure, join, listed, paragraph, signed
 from nearer.report.scores import Block, blocks
-from nearer.report.subjects import Subject
+from nearer.report.subjects import Measured, Subject
+from nearer.report.training_section import shown
 from nearer.runs.folder import Run
 
 MOST_DESCRIBED = 4  # runs told of one by one; tables tell of more

@@ -2,12 +2,15 @@
 
 What is written is synced before it gets its name, and the folder that holds the name is synced after that. A file
 system may else keep the new name and lose the content, which leaves an empty file where a good one was.
+
+One process writes at a time (`written_by_us_alone`): the system frees its lock when it ends, however it ends.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
+import platform
 import re
 import shutil
 import uuid
@@ -15,7 +18,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from nearer.errors import ModelError, first_line
+from filelock import FileLock, Timeout
+
+from nearer.errors import InputError, ModelError, first_line
 from nearer.storage.checksums import write_checksums
 
 EXCHANGE, HERE = 2, -100  # RENAME_EXCHANGE and AT_FDCWD of Linux
@@ -164,3 +169,36 @@ def sync_tree(folder: Path) -> None:
         for name in names:
             sync_file(Path(inside) / name)
         sync_folder(Path(inside))
+
+
+@contextmanager
+def written_by_us_alone(lock: Path, path: Path, *, remove: bool = False) -> Iterator[None]:
+    """Hold `lock`, a file, while `path` is written; another holder is an error that names it.
+
+    remove: the lock stands beside a file rather than in a folder of ours, and goes when it is done.
+    """
+    held = FileLock(lock)
+    try:
+        held.acquire(timeout=0)
+    except Timeout:
+        raise InputError(
+            f"{path}: another process is writing it{_holder(lock)}; wait until that is done, or name another path."
+        ) from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written ({error.strerror or error}).") from None
+    try:
+        with suppress(OSError):  # it is said for people alone
+            lock.write_text(f"{os.getpid()} on {platform.node()}\n", encoding="utf-8")
+        yield
+    finally:
+        if remove:
+            lock.unlink(missing_ok=True)
+        held.release()
+
+
+def _holder(lock: Path) -> str:
+    try:
+        said = lock.read_text(encoding="utf-8").strip()
+    except (OSError, ValueError):
+        return ""
+    return f" (process {said})" if said else ""

@@ -24,10 +24,9 @@ from nearer.errors import MissingExtraError, NearerError, SettingError, Training
 from nearer.evaluation import load_tasks
 from nearer.evaluation.held_out_task import NAME as HELD_OUT
 from nearer.runs.config import CONFIG
-from nearer.sweeps.folder import check_folder, find_runs, open_folder, record, tidy
 from nearer.sweeps.grid import PlannedRun, plan_runs, point_name
 from nearer.sweeps.heat_map import draw
-from nearer.sweeps.results import SweepPoint, SweepResult, SweepRun
+from nearer.sweeps.results import SweepPoint, SweepResult, SweepRun, check_folder, find_runs, open_folder, record, tidy
 from nearer.text.reading import Reading
 from nearer.text.shapes import SHAPES
 from nearer.training.corpus import read_options

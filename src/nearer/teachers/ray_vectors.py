@@ -25,9 +25,9 @@ from nearer.encoder import Encoder
 from nearer.encoder.batching import OF_THIS_PROCESS, CutCounter, CutTexts
 from nearer.encoder.encoding import BulkEncoding, once_each
 from nearer.extras import require
-from nearer.progress import Advance
 from nearer.ray_runtime import OBJECT_STORE, RayWorkforce, translate_worker_errors
 from nearer.teachers.missing_sentences import MissingSentences, sentence_keys
+from nearer.terminal import Advance
 from nearer.text.reading import changed
 
 # Windows that a worker has at a time: one computed, one tokenised

@@ -30,12 +30,12 @@ from nearer.encoder.fingerprint import encoder_fingerprint
 from nearer.encoder.network import at_inference
 from nearer.encoder.precision import check_precision
 from nearer.errors import DamagedError, InputError
-from nearer.progress import Advance, progress_bar
 from nearer.storage.cache import cache_folder
 from nearer.storage.pieces import PIECES, Pieces, PieceWriter, rows_in_a_piece
 from nearer.storage.sealed import sealed_bytes, unsealed_bytes, write_sealed_json
 from nearer.storage.whole import make_folder, sync_folder, whole_file
 from nearer.teachers.missing_sentences import KEY_BYTES, Keys, MissingSentences, sentence_keys
+from nearer.terminal import Advance, progress_bar
 from nearer.text.batches import chunks
 from nearer.text.reading import Reading, changed
 from nearer.text.shapes import SENTENCES

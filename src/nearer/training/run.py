@@ -22,8 +22,7 @@ from nearer.evaluation import Results, evaluate, load_tasks
 from nearer.methods import Method, known_methods
 from nearer.runs.checkpoints import best_folder, latest_checkpoint
 from nearer.runs.config import CONFIG, LOCK, RunConfig
-from nearer.storage.locks import written_by_us_alone
-from nearer.storage.whole import make_folder
+from nearer.storage.whole import make_folder, written_by_us_alone
 from nearer.teachers import RankEncoder, load_model
 from nearer.terminal import say
 from nearer.text.in_memory import Source

@@ -9,8 +9,8 @@ import pytest
 import torch
 from sklearn.manifold import TSNE, trustworthiness
 
-from nearer.analysis import tsne as tsne_module
-from nearer.analysis.tsne import divergence, gradient, joint_neighbours, neighbours, plane, tsne
+from nearer.serve import index_overview
+from nearer.serve.index_overview import divergence, gradient, joint_neighbours, neighbours, plane, tsne
 
 
 def unit(rows: np.ndarray) -> torch.Tensor:
@@ -96,10 +96,10 @@ class TestWhole:
 
     def test_copies_lie_together_whatever_the_rounding(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """On some processors equal rows of a matrix product differ in the last digit, and copies repel each other."""
-        exact = tsne_module.gradient
+        exact = index_overview.gradient
         points = unit(np.random.default_rng(0).normal(size=(12, 6)))[torch.arange(36) % 12]
         noise = 1 + 1e-6 * torch.randn(36, 2, generator=torch.Generator().manual_seed(0))
-        monkeypatch.setattr(tsne_module, "gradient", lambda places, near: exact(places, near) * noise)
+        monkeypatch.setattr(index_overview, "gradient", lambda places, near: exact(places, near) * noise)
         places = tsne(points)
         assert torch.equal(places[:12], places[12:24])
         assert torch.equal(places[:12], places[24:])
