@@ -37,7 +37,7 @@ def make(folder: Path, rows: int) -> None:
             ]
             writer.append(NewRows(texts, [""] * len(texts), numbers, numbers, vectors))
     stored = np.memmap(folder / "vectors.bin", dtype=np.float32, mode="r").reshape(-1, DIMENSION)
-    made = Structure.build("ivf", stored, LISTS, 0, lambda count: None)
+    made = Structure.build("ivf", stored, LISTS, 0, lambda amount=1: None)
     written = made.write(folder / "ivf-1.faiss")
     manifest = Manifest(
         format=FORMAT,

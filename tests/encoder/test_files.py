@@ -15,8 +15,9 @@ import pytest
 
 from nearer.encoder import Encoder
 from nearer.encoder.batching import OF_THIS_PROCESS, CutCounter, CutTexts
+from nearer.encoder.encoding import BulkEncoding
 from nearer.encoder.files import encode_file
-from nearer.encoder.workers import WorkerError
+from nearer.encoder.workers import GrowingFile, WorkerError, encode_in_workers
 from nearer.errors import InputError, SettingError
 from nearer.text import read_sentences
 
@@ -205,6 +206,15 @@ class TestWorkers:
             encode_file(encoder, reading, tmp_path / "v.npy", devices=["cpu"], window=5)
         assert all(process.poll() is not None for process in started)
         assert [path.name for path in tmp_path.iterdir()] == ["text.txt"]
+
+    def test_a_defect_in_it_is_told_of(self, encoder: Encoder, tmp_path: Path) -> None:
+        bulk = BulkEncoding(encoder, normalize=True, precision="float32", prompt="")
+        bulk.options["nonsense"] = 1
+        with (
+            GrowingFile(tmp_path / "v.npy", tmp_path / "v.partial", "float32", (encoder.dimension,)) as file,
+            pytest.raises(WorkerError, match=r"a worker on cpu failed \(TypeError: .*nonsense"),
+        ):
+            encode_in_workers(bulk, ["cpu"], [["rain"]], file, lambda amount=1: None)
 
     def test_its_error_is_raised_here(self, encoder: Encoder, text: Path, tmp_path: Path) -> None:
         with pytest.raises(SettingError, match="device: 'abacus' cannot be used here"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nearer.errors import InputError
-from nearer.serve.app import FOLDER, read_page
+from nearer.serve.service_endpoints import FOLDER, read_page
 
 FILES = sorted(file.name for file in FOLDER.iterdir() if file.is_file())
 PATHS = ["/" if name == "index.html" else f"/page/{name}" for name in FILES]

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 # Windows a worker has at a time: one computed, one tokenised, one whose vectors are on their way to the host.
 WINDOWS_AT_A_TIME = 3
+# What a worker runs. Not this file by `-m`: its classes would be those of __main__, which the parent knows nothing of
+COMMAND = "import sys; from nearer.encoder.workers import serve; serve(int(sys.argv[1]))"
 
 
 class Written(NamedTuple):
@@ -141,7 +143,7 @@ class _Worker:
         threads = str(self.task.threads)
         with theirs:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "nearer.encoder.workers", str(theirs.fileno())],
+                [sys.executable, "-c", COMMAND, str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,  # out of the terminal's reach: Ctrl-C is for the parent
@@ -193,8 +195,9 @@ class _Worker:
         return WorkerError(f"worker {self.number} ({self.task.device}) ended {how}.")
 
 
-def serve(parent: Connection) -> None:
-    """A worker's whole life."""
+def serve(descriptor: int) -> None:
+    """A worker's whole life. descriptor: of its end of the connection."""
+    parent = Connection(descriptor)
     task: Task = parent.recv()
     windows: queue.SimpleQueue[tuple[int, list[str]]] = queue.SimpleQueue()
     threading.Thread(target=_receive, args=(parent, windows), daemon=True).start()
@@ -234,10 +237,6 @@ def _sentences(windows: queue.SimpleQueue[tuple[int, list[str]]], first_rows: qu
             return
         first_rows.put(row)
         yield sentences
-
-
-if __name__ == "__main__":
-    serve(Connection(int(sys.argv[1])))
 
 
 class GrowingFile:

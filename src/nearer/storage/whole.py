@@ -18,8 +18,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
 from nearer.errors import InputError, ModelError, first_line
 from nearer.storage.checksums import write_checksums
 
@@ -177,6 +175,8 @@ def written_by_us_alone(lock: Path, path: Path, *, remove: bool = False) -> Iter
 
     remove: the lock stands beside a file rather than in a folder of ours, and goes when it is done.
     """
+    from filelock import FileLock, Timeout  # not at once: `nearer doctor` starts without packages
+
     held = FileLock(lock)
     try:
         held.acquire(timeout=0)

@@ -130,7 +130,8 @@ class _Worker:
         keys = sentence_keys(window)
         vectors = self.vectors(window).astype(np.float16)
         assert self.bulk is not None
-        counted = asdict(self.bulk.encoder.cut_texts)  # of all windows so far: max_length, texts, cut
+        encoder = self.bulk.encoder
+        counted = asdict(encoder.cut_counter.found(encoder.settings.max_length))  # so far: max_length, texts, cut
         row = {"keys": keys.tobytes(), "vectors": vectors.tobytes(), "worker": self.name, **counted}
         return pyarrow.table({name: [value] for name, value in row.items()})
 
