@@ -105,6 +105,60 @@ def _make_tiny(kind: str, folder: Path) -> None:
     tokenizer.save_pretrained(folder)
 
 
+@pytest.fixture(scope="session")
+def tiny_cross_encoder(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """A folder with a random cross-encoder (bert, roberta, distilbert, mobilebert), made once a session."""
+    root = tmp_path_factory.mktemp("cross")
+
+    def make(kind: str = "bert", labels: int = 1) -> Path:
+        folder = root / f"{kind}-{labels}"
+        if not folder.exists():
+            _make_cross_encoder(kind, labels, folder)
+        return folder
+
+    return make
+
+
+def _make_cross_encoder(kind: str, labels: int, folder: Path) -> None:
+    import torch
+    import transformers
+
+    tokenizer = _byte_tokenizer() if kind == "roberta" else _word_tokenizer()
+    begin, end = tokenizer.cls_token, tokenizer.sep_token
+    special = [(begin, tokenizer.cls_token_id), (end, tokenizer.sep_token_id)]
+    pair = f"{begin} $A {end} {end} $B {end}" if kind == "roberta" else f"{begin} $A {end} $B:1 {end}:1"
+    from tokenizers import processors
+
+    tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
+        single=f"{begin} $A {end}", pair=pair, special_tokens=special
+    )
+    if kind != "roberta":
+        types = [] if kind == "distilbert" else ["token_type_ids"]
+        tokenizer.model_input_names = ["input_ids", *types, "attention_mask"]
+    shape = {"num_labels": labels, "vocab_size": len(tokenizer), "max_position_embeddings": 66}
+    layers = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
+    torch.manual_seed(11)
+    if kind == "bert":
+        model = transformers.BertForSequenceClassification(transformers.BertConfig(**shape, **layers))
+    elif kind == "roberta":
+        config = transformers.RobertaConfig(**shape, **layers, pad_token_id=1, bos_token_id=0, eos_token_id=2)
+        model = transformers.RobertaForSequenceClassification(config)
+    elif kind == "distilbert":
+        config = transformers.DistilBertConfig(**shape, dim=32, n_layers=2, n_heads=4, hidden_dim=64)
+        model = transformers.DistilBertForSequenceClassification(config)
+    elif kind == "mobilebert":
+        small = {"embedding_size": 16, "intra_bottleneck_size": 16, "num_feedforward_networks": 2}
+        config = transformers.MobileBertConfig(**shape, **{**layers, "intermediate_size": 32}, **small)
+        model = transformers.MobileBertForSequenceClassification(config)
+        model.mobilebert.embeddings.word_embeddings.weight.data[0] = 0.5
+    else:
+        raise AssertionError(kind)
+    for parameter in model.parameters():  # scores that differ by more than rounding
+        parameter.data *= 5 if parameter.ndim > 1 else 1
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
 def _word_tokenizer():  # type: ignore[no-untyped-def]
     from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
     from transformers import PreTrainedTokenizerFast

@@ -17,7 +17,11 @@ from nearer import objectives
 LOSSES = {name: getattr(objectives, name) for name in objectives.__all__}
 PUBLIC = {name: getattr(nearer, name) for name in nearer.__all__}
 # made by a class method, which has the arguments; nobody calls them by themselves
-MADE_BY = {"Encoder": ("load", "encode"), "SearchIndex": ("build", "open", "add", "search")}
+MADE_BY = {
+    "CrossEncoder": ("load", "score"),
+    "Encoder": ("load", "encode"),
+    "SearchIndex": ("build", "open", "add", "search"),
+}
 ERRORS = {name for name, found in PUBLIC.items() if isinstance(found, type) and issubclass(found, Exception)}
 
 

@@ -153,7 +153,7 @@ class TestCitation:
         assert self.CITATION["license"] == PROJECT["license"]
         assert self.CITATION["repository-code"] == PROJECT["urls"]["Homepage"]
 
-    def test_it_has_the_five_papers(self) -> None:
+    def test_it_has_the_papers_of_all_methods(self) -> None:
         cited = [
             (
                 paper["title"],
@@ -165,7 +165,6 @@ class TestCitation:
         ]
         papers = [method.facts.paper for method in METHODS.values()]
         assert cited == [(paper.title, paper.authors, paper.venue, paper.year) for paper in papers]
-        assert len(cited) == 5
 
 
 class TestForms:

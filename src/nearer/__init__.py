@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from nearer.errors import InputError, ModelError, NearerError, SettingError
     from nearer.evaluation import Results
     from nearer.evaluation.evaluate import evaluate
-    from nearer.search import Hit, SearchIndex
+    from nearer.search import Hit, SearchIndex, SearchSetup
     from nearer.sweeps.sweep import sweep
-    from nearer.teachers import RankEncoder, load_model
+    from nearer.teachers import CrossEncoder, RankEncoder, load_model
     from nearer.text import (
         DebiasedSample,
         Pair,
@@ -43,8 +43,8 @@ _HOMES = {
     "nearer.encoder": ("Encoder", "EncoderSettings", "Ranked"),
     "nearer.errors": ("InputError", "ModelError", "NearerError", "SettingError"),
     "nearer.evaluation": ("Results", "evaluate"),
-    "nearer.search": ("Hit", "SearchIndex"),
-    "nearer.teachers": ("RankEncoder", "load_model"),
+    "nearer.search": ("Hit", "SearchIndex", "SearchSetup"),
+    "nearer.teachers": ("CrossEncoder", "RankEncoder", "load_model"),
     "nearer.training": ("TrainedModel", "resume", "train"),
     "nearer.sweeps.sweep": ("sweep",),
     "nearer.text": (
@@ -62,6 +62,7 @@ _HOMES = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "CrossEncoder",
     "DebiasedSample",
     "Encoder",
     "EncoderSettings",
@@ -75,6 +76,7 @@ __all__ = [
     "RankingList",
     "Results",
     "SearchIndex",
+    "SearchSetup",
     "SettingError",
     "TrainedModel",
     "Triplet",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -63,6 +63,26 @@ def gather_rows(rows: Tensor, counts: Sequence[int]) -> Tensor:
     parts = [part[:count] for part, count in zip(everyone, counts, strict=True)]
     parts[rank()] = rows
     return torch.cat(parts)
+
+
+def own_rows(rows: Tensor, counts: Sequence[int]) -> Tensor:
+    """This process' part of rows that all processes have computed alike; its gradient is that of all parts."""
+    if world_size() == 1:
+        return rows
+    own: Tensor = _OwnRows.apply(rows, counts)  # type: ignore[no-untyped-call]
+    return own
+
+
+class _OwnRows(torch.autograd.Function):
+    @staticmethod
+    def forward(context: Any, rows: Tensor, counts: Sequence[int]) -> Tensor:
+        context.counts = counts
+        start = sum(counts[: rank()])
+        return rows[start : start + counts[rank()]].clone()
+
+    @staticmethod
+    def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        return gather_rows(gradients[0], context.counts), None
 
 
 def gather_unequal(rows: Tensor) -> Tensor:

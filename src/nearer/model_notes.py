@@ -38,11 +38,22 @@ class Provenance(FileFacts):
     held_out: HeldOut | None = None
 
 
+class TemplateNotes(FileFacts):
+    """Text around each sentence, and its tokens; see `nearer.encoder.template`."""
+
+    text: str
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    special: tuple[int, int] = (0, 0)
+    mask: int | None = None
+
+
 class ModelNotes(FileFacts):
     format: int
     pooling: str | None = None
     head: bool = False
     text_normalisation: str | None = None
+    template: TemplateNotes | None = None
     provenance: Provenance = Provenance()
 
 

@@ -168,3 +168,16 @@ def test_a_model_on_another_device_is_told(tiny_model: Callable[[str], Path], tm
     encoder = short_encoder(tiny_model, "bert", "mean", layers=1).to("meta")
     with pytest.raises(SettingError, match="device='cpu'"):
         graph.write_graph(encoder, tmp_path / "model.onnx")
+
+
+@pytest.mark.parametrize("kind", ["bert", "mobilebert"])
+def test_a_templates_mask_is_pooled_in_the_graph(
+    tiny_model: Callable[[str], Path], sentences: list[str], tmp_path: Path, kind: str
+) -> None:
+    template = 'This man of "{sentence}" is [MASK].'
+    encoder = Encoder.load(tiny_model(kind), template=template, max_length=32, device="cpu")
+    made = export_onnx(encoder, tmp_path / "onnx", sentences=sentences)
+    exported = OnnxEncoder(made.folder)
+    assert exported.settings == encoder.settings
+    some = [*sentences, "a man is eating lunch " * 20]
+    np.testing.assert_allclose(exported.encode(some), encoder.encode(some), atol=1e-4)

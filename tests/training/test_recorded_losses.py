@@ -21,8 +21,9 @@ import torch
 from nearer.encoder import Encoder
 from nearer.methods import METHODS
 from nearer.text.reading import Reading, ReadOptions
+from nearer.text.scored_lists import ScoredLists
 from nearer.text.shapes import SHAPES
-from nearer.text.token_store import open_store
+from nearer.training.corpus import open_corpus
 from nearer.training.numerics import choose_numerics, pinned
 from nearer.training.recipes import load_recipe, recipe_names
 from nearer.training.trainer import Trainer
@@ -44,6 +45,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "debcse-bert-base +plain": {"alternating": False, "mined_negatives": False},
     "rankencoder-bert-base +released": {"variant": "released", "approximate": True},
     "refine-bert-base +shuffled": {"shuffle_lists": True, "batch_size": 2},
+    "lists +contrast": {"teachers": [], "query_max_length": 8},
+    "lists +list_mle": {"loss": "list_mle", "in_batch_weight": 0, "piece": 5},
 }
 
 
@@ -64,6 +67,11 @@ def write_text(data: str, path: Path, lines: list[str]) -> Path:
         records = [
             {"anchor": line, "positives": draw.sample(lines, 2), "negatives": draw.sample(lines, 2)} for line in lines
         ]
+    elif data == "scored":
+        records = [
+            {"query": query, "passages": draw.sample(lines, 20), "scores": [draw.random() for _ in range(20)]}
+            for query in lines[:20]
+        ]
     else:
         records = [{"sentences": draw.sample(lines, 6)} for _ in range(20)]
     path = path.with_suffix(".jsonl")
@@ -77,7 +85,7 @@ def recorded_steps(name: str, tiny_model: Callable[[str], Path], corpus: Path, t
     overrides: dict[str, Any] = {"model": str(tiny_model(kind)), "batch_size": 8, "max_length": 16, "epochs": 9}
     if load_recipe(recipe_name, {"teachers": ["x"]} if recipe_name.startswith("rank") else {}).training.pooling is None:
         overrides["pooling"] = "cls"
-    if recipe_name.startswith(("rank", "refine")):
+    if recipe_name.startswith(("rank", "refine", "lists")):
         overrides["teachers"] = [{"model": str(tiny_model("bert")), "pooling": "mean"}]
     recipe = load_recipe(recipe_name, overrides | VARIANTS.get(name, {}))
     settings = recipe.training
@@ -88,8 +96,10 @@ def recorded_steps(name: str, tiny_model: Callable[[str], Path], corpus: Path, t
         encoder.add_head(torch.Generator().manual_seed(settings.seed))
     text = write_text(settings.data, tmp_path / "text", corpus.read_text().split("\n")[:-1])
     reading: Reading[Any] = Reading(text, SHAPES[settings.data], ReadOptions())
+    if settings.data == "scored":
+        reading = ScoredLists(text, ReadOptions())
     method.prepare(encoder, reading, max_length=settings.longest)
-    store = open_store(reading, encoder.tokenizer, max_length=settings.longest)
+    store, _ = open_corpus(reading, encoder, method, settings.longest, progress=False)
     trainer = Trainer(encoder, method, store, settings)
     try:
         return [trainer.advance().values.tolist() for _ in range(STEPS)]

@@ -164,6 +164,7 @@ class TestEqualViews:
         ("debcse", {}, "debiased", False),
         ("debcse", {"mined_positives": False}, "debiased", True),
         ("refine", {}, "lists", False),
+        ("lists", {}, "scored", False),
     ],
 )
 def test_methods_say_whether_they_rely_on_dropout(

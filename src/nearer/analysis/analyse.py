@@ -238,6 +238,7 @@ def _protocol(model: Scorer) -> dict[str, Any]:
         "pooling": settings.pooling,
         "max_length": settings.max_length,
         "text_normalisation": settings.text_normalisation,
+        **({"template": settings.template.text} if getattr(settings, "template", None) else {}),
         "precision": getattr(model, "precision", "float32"),
     }
 

@@ -52,6 +52,7 @@ class Loading:
     pooling: options.Pooling = None
     max_length: options.MaxLength = None
     text_normalisation: options.Normalisation = None
+    template: options.Template = None
     pooler_as_head: options.PoolerAsHead = False
     device: options.Device = None
     trust_remote_code: options.RemoteCode = False

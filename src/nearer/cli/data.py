@@ -28,6 +28,7 @@ class Kind(StrEnum):
     triplets = "triplets"
     debiased = "debiased"
     lists = "lists"
+    scored = "scored"
 
 
 @app.command("read")

@@ -30,6 +30,7 @@ class ExportLoading:
     pooling: options.Pooling = None
     max_length: options.MaxLength = None
     text_normalisation: options.Normalisation = None
+    template: options.Template = None
     pooler_as_head: options.PoolerAsHead = False
     route: options.Route = None
     trust_remote_code: options.RemoteCode = False

@@ -54,6 +54,13 @@ Normalisation = Annotated[
         help="How text is changed first: none, lowercase or full_stop. Default: the model's own.",
     ),
 ]
+Template = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TEXT",
+        help="Text around each sentence with {sentence} in it, or a name: promptbert, sncse, prompteol …",
+    ),
+]
 PoolerAsHead = Annotated[
     bool,
     typer.Option(

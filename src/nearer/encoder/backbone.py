@@ -68,7 +68,7 @@ def load_backbone(
     """
     from transformers import AutoConfig
 
-    _check_files(folder)
+    check_weight_files(folder)
     suspicious = check_numbers(folder)
     try:
         config = AutoConfig.from_pretrained(folder, trust_remote_code=trust_remote_code)
@@ -184,7 +184,7 @@ def check_model_folder(folder: Path) -> None:
     raise ModelError(f"{folder}: is not a model folder (no config.json){mend}.")
 
 
-def _check_files(folder: Path) -> None:
+def check_weight_files(folder: Path) -> None:
     check_model_folder(folder)
     if not any(folder.glob("*.safetensors")):
         pickled = next((path.name for path in folder.glob("*.bin")), None)

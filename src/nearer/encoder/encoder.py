@@ -46,6 +46,7 @@ class Encoder(ByCosine, SentenceNetwork):
         pooling: str | None = None,
         max_length: int | None = None,
         text_normalisation: str | None = None,
+        template: str | None = None,
         pooler_as_head: bool = False,
         device: str | torch.device | None = None,
         revision: str | None = None,
@@ -62,6 +63,8 @@ class Encoder(ByCosine, SentenceNetwork):
             pooling: Needed for a plain checkpoint; for a model that has one, replaces it.
             max_length: How many tokens of a text are read; None does as the model says.
             text_normalisation: What is done to a text before it is tokenised; None does as the model says.
+            template: Text around each sentence with {sentence} in it, or a name (promptbert, prompteol …); its [MASK],
+                else its last token, becomes the vector unless `pooling` says otherwise.
             pooler_as_head: Take the checkpoint's own pooling layer as the head (published supervised SimCSE models).
             device: Where it computes; None takes a GPU if there is one.
             revision: Of a model on the hub.
@@ -77,6 +80,7 @@ class Encoder(ByCosine, SentenceNetwork):
             pooling=pooling,
             max_length=max_length,
             text_normalisation=text_normalisation,
+            template=template,
             pooler_as_head=pooler_as_head,
             trust_remote_code=trust_remote_code,
             overrides=overrides,

@@ -209,6 +209,8 @@ def _prompt_length(encoder: SentenceNetwork, prompt: str) -> int:
     if not prompt or encoder.settings.pool_prompt:
         return 0
     ids = tokenise(encoder.tokenizer, [prompt], encoder.settings.max_length)[0]
+    if encoder.settings.template is not None:
+        return len(ids) - len(encoder.settings.template.after)
     return len(ids) - (ids[-1:] != [] and ids[-1] in encoder.tokenizer.all_special_ids)
 
 

@@ -116,6 +116,7 @@ def encode_file(
             "pooling": encoder.settings.pooling,
             "max_length": encoder.settings.max_length,
             "text_normalisation": encoder.settings.text_normalisation,
+            **({"template": encoder.settings.template.text} if encoder.settings.template else {}),
             "normalized": normalize,
             "precision": precision,
             "dtype": dtype,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from nearer.encoder.encoder import Encoder
 from nearer.encoder.parts import EncoderSettings
@@ -17,19 +18,24 @@ from nearer.text.tokenise import tokenizer_fingerprint
 
 def encoder_fingerprint(encoder: Encoder) -> str:
     """A digest of the weights, the tokenizer and all settings that decide a sentence's vector at inference."""
-    digest = hashlib.blake2b(digest_size=16)
     described = {
         "settings": _deciding_settings(encoder.settings),
-        "config": _deciding(encoder.backbone.config.to_dict()),  # type: ignore[operator,union-attr]
+        "config": deciding_config(encoder.backbone.config.to_dict()),  # type: ignore[operator,union-attr]
         "tokenizer": tokenizer_fingerprint(encoder.tokenizer),
         "projections": [_kind(layer) for layer in (encoder.head if encoder.keeps_head else None, *encoder.projections)],
     }
+    weights = encoder.state_dict()
+    if not encoder.keeps_head:
+        weights = {name: tensor for name, tensor in weights.items() if not name.startswith("head.")}
+    return digest_model(described, weights)
+
+
+def digest_model(described: Mapping[str, Any], weights: Mapping[str, Tensor]) -> str:
+    """A digest of what a model is told to be, and of its weights."""
+    digest = hashlib.blake2b(digest_size=16)
     digest.update(json.dumps(described, sort_keys=True, default=str).encode())
-    kept = encoder.state_dict()
-    for name in sorted(kept):
-        if name.startswith("head.") and not encoder.keeps_head:
-            continue
-        tensor = kept[name].detach().cpu().contiguous()
+    for name in sorted(weights):
+        tensor = weights[name].detach().cpu().contiguous()
         digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
         digest.update(tensor.flatten().view(torch.uint8).numpy().data)
     return digest.hexdigest()
@@ -48,10 +54,12 @@ def _deciding_settings(settings: EncoderSettings) -> dict[str, Any]:
         described["default_prompt"] = None
     if settings.truncate_dim is None:
         del described["truncate_dim"]
+    if settings.template is None:
+        del described["template"]
     return described
 
 
-def _deciding(config: dict[str, Any]) -> dict[str, Any]:
+def deciding_config(config: dict[str, Any]) -> dict[str, Any]:
     """Without what may differ between two copies of a model, and without what matters in training only."""
     return {
         name: value

@@ -7,6 +7,7 @@ text normalisation, and where the model comes from. A folder without it is any s
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,8 @@ from nearer.encoder.parts import Dense, EncoderSettings
 from nearer.encoder.pooling import WeightedLayers, needs_hidden_states
 from nearer.encoder.sources import BUNDLED
 from nearer.encoder.static import StaticBackbone, load_static, save_static
-from nearer.encoder.tokenizer import load_tokenizer
+from nearer.encoder.template import Template, add_template, check_template
+from nearer.encoder.tokenizer import load_tokenizer, save_tokenizer
 from nearer.errors import ModelError, PoolingError, SettingError, tell
 from nearer.model_notes import NOTES_FILE, NOTES_FORMAT, ModelNotes, read_notes
 from nearer.storage.checksums import check_folder
@@ -44,6 +46,7 @@ def load_parts(
     pooling: str | None,
     max_length: int | None,
     text_normalisation: str | None,
+    template: str | None = None,
     pooler_as_head: bool,
     trust_remote_code: bool,
     overrides: Mapping[str, Any] | None,
@@ -63,7 +66,7 @@ def load_parts(
             )
     elif route is not None:
         raise SettingError(f"route: {folder} has no Router, and so no route {route!r}.")
-    elif pooling is None:
+    elif pooling is None and template is None:
         check_model_folder(folder)
         raise PoolingError(
             f"{folder}: a plain checkpoint, which does not say how its vectors are pooled; "
@@ -75,7 +78,7 @@ def load_parts(
     backbone: nn.Module
     if layout.static:
         changes = {"pooling": pooling not in (None, "mean"), "pooler_as_head": pooler_as_head}
-        changes |= {"overrides": bool(overrides), "dropout": dropout is not None}
+        changes |= {"overrides": bool(overrides), "dropout": dropout is not None, "template": template is not None}
         for setting in (name for name, given in changes.items() if given):
             raise SettingError(f"{setting}: {folder} has static embeddings, a mean over tokens without a network.")
         backbone, tokenizer = load_static(layout.transformer, read_weights(layout.transformer))
@@ -95,6 +98,12 @@ def load_parts(
     longest = longest_input(backbone, tokenizer)
     if max_length is not None and max_length > longest:
         raise SettingError(f"max_length: {max_length} is more than the {longest} tokens that {folder} can take.")
+    placed = Template(**own.template.model_dump()) if own and own.template else None
+    if template is not None:
+        placed = add_template(tokenizer, template, present=placed, name=str(folder))
+        pooling = pooling or placed.pooling
+    elif placed is not None:
+        check_template(tokenizer, placed, str(folder))
     settings = EncoderSettings(
         pooling=pooling or _saved_pooling(folder, layout, own),
         max_length=max_length or min(layout.max_length or longest, longest),
@@ -106,6 +115,7 @@ def load_parts(
         default_prompt=layout.default_prompt,
         pool_prompt=layout.pool_prompt,
         truncate_dim=layout.truncate_dim,
+        template=placed,
     )
     _check_sizes(folder, backbone, settings.pooling, [*([] if head is None else [head]), *layout.projections])
     return {
@@ -159,7 +169,7 @@ def _write(encoder: SentenceNetwork, folder: Path) -> None:
             backbone.config.output_hidden_states = layered  # sentence-transformers hands layers on only if this says so
             backbone.save_pretrained(folder)
             backbone.config.output_hidden_states = before
-            _save_tokenizer(encoder, folder)
+            save_tokenizer(encoder.tokenizer, folder, PADDING_TOKENS, templated=settings.template is not None)
     _write_layers(
         encoder,
         folder,
@@ -176,6 +186,7 @@ def _write(encoder: SentenceNetwork, folder: Path) -> None:
             "head": keeps_head,
             "text_normalisation": settings.text_normalisation,
             "max_length": settings.max_length,
+            **({} if settings.template is None else {"template": asdict(settings.template)}),
             "libraries": library_versions(),
             "provenance": encoder.provenance,
         },
@@ -187,7 +198,7 @@ def write_around_graph(encoder: SentenceNetwork, folder: Path) -> None:
     with quiet():
         config: Any = encoder.backbone.config
         config.save_pretrained(folder)
-        _save_tokenizer(encoder, folder)
+        save_tokenizer(encoder.tokenizer, folder, PADDING_TOKENS, templated=encoder.settings.template is not None)
     # arguments of a torch model (without_pooler) would be handed to the runtime
     _write_layers(encoder, folder, backbone=encoder.backbone, weights=None, without_pooler=False)
 
@@ -211,6 +222,7 @@ def _write_layers(
         truncate_dim=settings.truncate_dim,
         prompts=settings.prompts,
         default_prompt=settings.default_prompt,
+        pooled_token=settings.pooled_token,
     )
     write_layout(
         folder,
@@ -220,23 +232,6 @@ def _write_layers(
         without_pooler=without_pooler,
         versions={"sentence_transformers": "5.0.0", **library_versions()},
     )
-
-
-def _save_tokenizer(encoder: SentenceNetwork, folder: Path) -> None:
-    """With the padding token that is used here: a tokenizer without one leaves sentence-transformers unable to pad.
-
-    The backbone's configuration stays as it is: its padding token's embedding learns nothing in training.
-    """
-    tokenizer = encoder.tokenizer
-    if tokenizer.pad_token_id is not None:
-        tokenizer.save_pretrained(folder)
-        return
-    stand_in = next((token for name in PADDING_TOKENS if (token := getattr(tokenizer, f"{name}_token", None))), None)
-    try:
-        tokenizer.pad_token = stand_in
-        tokenizer.save_pretrained(folder)
-    finally:
-        tokenizer.pad_token = None
 
 
 def _with_layer_weights(backbone: nn.Module, layout: Layout, folder: Path) -> nn.Module:

@@ -76,6 +76,7 @@ class Layout:
     truncate_dim: int | None = None
     prompts: dict[str, str] = field(default_factory=dict)
     default_prompt: str | None = None
+    pooled_token: int | None = None
     route: str | None = None
     routes: tuple[str, ...] = ()
 
@@ -142,6 +143,8 @@ def _read_steps(folder: Path, layout: Layout, modules: list[Module]) -> None:
     for number, (kind, path) in enumerate(modules, start=1):
         if kind == "Pooling" and layout.pooling is None:
             layout.pooling = _read_pooling(path, layout, weights)
+        elif kind == "TokenPooling" and layout.pooling is None:
+            layout.pooling = "mask"  # of our own; nearer.json has its template
         elif kind == "WeightedLayerPooling" and layout.pooling is None and weights is None:
             weights = _read_layer_weights(path)
         elif kind == "Dense" and layout.pooling:

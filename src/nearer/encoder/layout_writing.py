@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from nearer.encoder import nearer_token_pooling
 from nearer.encoder.layout import MODEL_FILE, MODES, MODULES_FILE, TRANSFORMER_FILE, Layout, layer_weights, write_json
 from nearer.encoder.parts import Norm, Projection, UnitLength
-from nearer.encoder.pooling import LAYER_PAIRS
+from nearer.encoder.pooling import AT_TEMPLATE, LAYER_PAIRS
 
 TYPES = "sentence_transformers.models."  # the spelling that every version understands
+OWN_TYPES = "nearer_token_pooling."  # a file beside the model
 
 
 def write_layout(
@@ -29,7 +32,10 @@ def write_layout(
     if weights is not None:
         shape = {"word_embedding_dimension": width, "layer_start": 0, "num_hidden_layers": layers}
         steps.append(("WeightedLayerPooling", shape, {"layer_weights": torch.tensor(weights)}))
-    if not layout.static:
+    if modes in AT_TEMPLATE:
+        steps.append(("TokenPooling", {"token": layout.pooled_token, "dimension": width}, {}))
+        shutil.copy(Path(nearer_token_pooling.__file__), folder / f"{OWN_TYPES}py")
+    elif not layout.static:
         pooling = _pooling_config(modes.split("+"), width)
         steps.append(("Pooling", {**pooling, "include_prompt": layout.pool_prompt}, {}))
     for projection in layout.projections:
@@ -46,7 +52,14 @@ def write_layout(
         if tensors:
             plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
             save_file(plain, path / "model.safetensors")
-        modules.append({"idx": number, "name": str(number), "path": path.name, "type": TYPES + kind})
+        modules.append(
+            {
+                "idx": number,
+                "name": str(number),
+                "path": path.name,
+                "type": (OWN_TYPES if kind == "TokenPooling" else TYPES) + kind,
+            }
+        )
     write_json(folder / MODULES_FILE, modules)
     if not layout.static:
         transformer: dict[str, Any] = {"max_seq_length": layout.max_length, "do_lower_case": layout.lowercase}

@@ -94,7 +94,8 @@ class SentenceNetwork(nn.Module):
             input_ids=ids, attention_mask=mask, output_hidden_states=needs_hidden_states(pooling), **given
         )
         layers = states.hidden_states if needs_hidden_states(pooling) else None
-        vectors = pool(pooling, states.last_hidden_state, layers, mask if pooled_mask is None else pooled_mask)
+        counted = mask if pooled_mask is None else pooled_mask
+        vectors = pool(pooling, states.last_hidden_state, layers, counted, self.settings.pooled_token)
         return self.project(vectors)
 
     def project(self, vectors: Tensor) -> Tensor:

@@ -18,7 +18,7 @@ from torch import Tensor
 from nearer.encoder.network import SentenceNetwork
 from nearer.encoder.packed_attention import fits_kernel, is_narrowed, register
 from nearer.encoder.padded import check_lengths
-from nearer.encoder.pooling import FIRST_TOKEN, needs_hidden_states, pool
+from nearer.encoder.pooling import AT_TEMPLATE, FIRST_TOKEN, needs_hidden_states, pool
 
 FAMILIES = ("bert", "roberta", "xlm-roberta", "camembert", "electra", "distilbert")
 
@@ -85,6 +85,12 @@ class PackedLayout:
         if "pooled" in tensors:
             states = self._pass(encoder, tensors).last_hidden_state[0]
             return encoder.project(states.index_select(0, tensors["pooled"]))
+        if pooling in AT_TEMPLATE:
+            token, starts = encoder.settings.pooled_token, tensors["starts"].long()
+            assert token is not None
+            index = (starts[:rows] if token >= 0 else starts[1 : rows + 1]) + token
+            states = self._pass(encoder, tensors).last_hidden_state[0]
+            return encoder.project(states.index_select(0, index))
         if is_narrowed(encoder):
             vectors = self._pass(encoder, tensors, first=rows).last_hidden_state[0]
             return encoder.project(pool(pooling, vectors[:, None], None, torch.ones_like(vectors[:, :1])))

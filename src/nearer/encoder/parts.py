@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
-from nearer.encoder.pooling import check_pooling
+from nearer.encoder.pooling import AT_TEMPLATE, check_pooling
+from nearer.encoder.template import Template
 from nearer.errors import ModelError, SettingError
 from nearer.text.tokenise import normalisation
 
@@ -99,6 +100,7 @@ class EncoderSettings:
         default_prompt: The prompt that is used unless another one is named.
         pool_prompt: Whether the prompt's tokens count in the pooling.
         truncate_dim: Only so many leading numbers of a vector are kept; vectors of length 1 are made so afterwards.
+        template: Text around each sentence, which its tokenizer adds.
 
     Examples:
         >>> import nearer
@@ -115,6 +117,7 @@ class EncoderSettings:
     default_prompt: str | None = None
     pool_prompt: bool = True
     truncate_dim: int | None = None
+    template: Template | None = None
 
     def __post_init__(self) -> None:
         check_pooling(self.pooling)
@@ -123,6 +126,15 @@ class EncoderSettings:
             raise SettingError(f"max_length: {self.max_length} leaves no room for a sentence (3 at least).")
         if self.truncate_dim is not None and (type(self.truncate_dim) is not int or self.truncate_dim < 1):
             raise SettingError(f"truncate_dim: {self.truncate_dim!r} is no number of dimensions (1 at least).")
+        if self.pooling in AT_TEMPLATE and self.pooled_token is None:
+            raise SettingError("pooling: mask reads the [MASK] of a template; name one, such as promptbert (template).")
+        if self.template is not None:
+            check_room(self.template.size, self.max_length)
+
+    @property
+    def pooled_token(self) -> int | None:
+        """The index of the template's mask token, below 0 from the end of a row."""
+        return None if self.template is None else self.template.mask
 
     def prompt(self, name: str | None) -> str:
         """The text of a prompt; None asks for the model's default, which may be none at all."""
@@ -133,3 +145,12 @@ class EncoderSettings:
             known = ", ".join(self.prompts) or "none"
             raise SettingError(f"prompt: the model has no prompt {name!r}; it has: {known}.")
         return self.prompts[name]
+
+
+def check_room(template: int, max_length: int) -> None:
+    """template: its tokens, special ones included."""
+    if max_length <= template:
+        raise SettingError(
+            f"template: has {template} tokens with the special ones, and max_length is {max_length}: nothing is left "
+            f"for the sentence; set max_length to {template + 1} or more, or shorten the template."
+        )

@@ -9,6 +9,7 @@
 | `embedding_last_mean` | mean over the tokens of the embedding layer and the last (raw BERT: 56.70) |
 | `last_two_mean` | mean over the tokens of the last two blocks |
 | `max`, `mean_sqrt_length`, `weighted_mean`, `last_token` | as sentence-transformers has them |
+| `mask` | the mask token of the model's template (`template.py`) |
 
 Names joined by `+` give the vectors side by side: `cls+mean`.
 
@@ -35,6 +36,8 @@ LAYER_PAIRS = {
     "last_two_mean": (-2, -1),
 }
 FIRST_TOKEN = ("cls", "cls_before_head")
+# Read at a token of a template, which a model needs then
+AT_TEMPLATE = ("mask",)
 POOLINGS = (*FIRST_TOKEN, "mean", *LAYER_PAIRS, "max", "mean_sqrt_length", "weighted_mean", "last_token")
 
 
@@ -42,10 +45,11 @@ def check_pooling(pooling: str) -> str:
     """The pooling's name, if it is one; else an error with the nearest right name."""
     names = pooling.split("+")
     for name in names:
-        if name not in POOLINGS:
-            hint = did_you_mean(name, POOLINGS)
-            raise SettingError(f"pooling: {name!r} is not one of {', '.join(POOLINGS)}.{hint}")
-        if len(names) > 1 and (name in LAYER_PAIRS or name == "cls_before_head" or names.count(name) > 1):
+        if name not in (*POOLINGS, *AT_TEMPLATE):
+            hint = did_you_mean(name, (*POOLINGS, *AT_TEMPLATE))
+            raise SettingError(f"pooling: {name!r} is not one of {', '.join((*POOLINGS, *AT_TEMPLATE))}.{hint}")
+        alone = (*LAYER_PAIRS, *AT_TEMPLATE, "cls_before_head")
+        if len(names) > 1 and (name in alone or names.count(name) > 1):
             raise SettingError(f"pooling: {name!r} cannot be joined with others ({pooling!r}).")
     return pooling
 
@@ -54,12 +58,16 @@ def needs_hidden_states(pooling: str) -> bool:
     return pooling in LAYER_PAIRS
 
 
-def pool(pooling: str, last: Tensor, layers: Sequence[Tensor] | None, mask: Tensor) -> Tensor:
+def pool(pooling: str, last: Tensor, layers: Sequence[Tensor] | None, mask: Tensor, token: int | None = None) -> Tensor:
     """Pool one batch.
 
     last: the last layer's states (batch, tokens, hidden); layers: all states from the embedding layer on, for
-    poolings that read two of them; mask: 1 for the tokens that count (batch, tokens).
+    poolings that read two of them; mask: 1 for the tokens that count (batch, tokens); token: of `mask` pooling the
+    index of the mask token, from 0 or below 0 from a sentence's end.
     """
+    if pooling in AT_TEMPLATE:
+        assert token is not None
+        return _token_at(last, token_index(mask, token))
     vectors = [_pool_one(name, last, layers, mask) for name in pooling.split("+")]
     return vectors[0] if len(vectors) == 1 else torch.cat(vectors, dim=-1)
 
@@ -87,6 +95,13 @@ def _pool_one(name: str, last: Tensor, layers: Sequence[Tensor] | None, mask: Te
 def _token_at(states: Tensor, position: Tensor) -> Tensor:
     rows = torch.arange(states.shape[0], device=states.device)  # not len(), which tracing would fix
     return states[rows, position]
+
+
+def token_index(mask: Tensor, token: int) -> Tensor:
+    """The index (batch,) of a token that is counted from each row's begin or, below 0, from its end."""
+    if token >= 0:
+        return torch.full_like(mask[:, 0], token, dtype=torch.long)
+    return mask.shape[1] - mask.flip(1).int().argmax(dim=1) + token
 
 
 def _zero_where_empty(vectors: Tensor, mask: Tensor) -> Tensor:

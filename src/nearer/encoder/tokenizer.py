@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import tempfile
@@ -40,6 +41,42 @@ def load_tokenizer(folder: Path, *, trust_remote_code: bool = False) -> Any:
     if type(tokenizer).vocab_files_names and not _tokenizer_files(folder, type(tokenizer).vocab_files_names.values()):
         raise ModelError(f"{folder}: has no tokenizer ({', '.join(TOKENIZER_FILES[:3])} …).")
     return tokenizer if (folder / "tokenizer.json").exists() else _as_it_will_be_saved(folder, tokenizer)
+
+
+def save_tokenizer(tokenizer: Any, folder: Path, padding: Iterable[str] = (), *, templated: bool = False) -> None:
+    """With the padding token that is used here: a tokenizer without one leaves sentence-transformers unable to pad.
+
+    The backbone's configuration stays as it is: its padding token's embedding learns nothing in training.
+    padding: the kinds of tokens that pad where there is none for it, the best first. templated: whether it has a
+    template.
+    """
+    if tokenizer.pad_token_id is not None:
+        tokenizer.save_pretrained(folder)
+    else:
+        stand_in = next((token for name in padding if (token := getattr(tokenizer, f"{name}_token", None))), None)
+        try:
+            tokenizer.pad_token = stand_in
+            tokenizer.save_pretrained(folder)
+        finally:
+            tokenizer.pad_token = None
+    if templated:
+        _keep_as_it_is(tokenizer, folder)
+
+
+def _keep_as_it_is(tokenizer: Any, folder: Path) -> None:
+    """Let a tokenizer be loaded from tokenizer.json alone: the classes of single families make some parts anew, and a
+    template is in these parts."""
+    path = folder / "tokenizer_config.json"
+    config = parsed_file(path, error=ModelError)
+    for name in ("add_bos_token", "add_eos_token", "add_prefix_space", "tokenizer_object", "backend"):
+        config.pop(name, None)
+    config |= {"tokenizer_class": "PreTrainedTokenizerFast", "model_input_names": list(tokenizer.model_input_names)}
+    path.write_text(json.dumps(config, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    again = load_tokenizer(folder)
+    if again(SAMPLE)["input_ids"] != tokenizer(SAMPLE)["input_ids"]:
+        raise ModelError(
+            f"{type(tokenizer).__name__}: transformers does not load this tokenizer's template as it was saved."
+        )
 
 
 def check_token_ids(path: Path) -> None:

@@ -106,6 +106,7 @@ def _protocol(encoder: Scorer) -> dict[str, Any]:
         "head": getattr(encoder, "head", None) is not None and settings.pooling != "cls_before_head",
         "max_length": settings.max_length,
         "text_normalisation": settings.text_normalisation,
+        **({"template": settings.template.text} if getattr(settings, "template", None) else {}),
         "precision": getattr(encoder, "precision", "float32"),
         **({"prompt": settings.default_prompt} if settings.prompt(None) else {}),
         **({"truncate_dim": settings.truncate_dim} if settings.truncate_dim else {}),

@@ -30,10 +30,11 @@ from nearer.encoder import Encoder
 from nearer.encoder.backbone import quiet
 from nearer.encoder.folder import write_around_graph
 from nearer.encoder.layout import write_json
-from nearer.encoder.network import at_inference
+from nearer.encoder.network import PADDING_TOKENS, at_inference
 from nearer.encoder.onnx_encoder import FACTS_FILE, FORMAT, GRAPH_FILE, OnnxEncoder
 from nearer.encoder.pooling import WeightedLayers, attended, needs_hidden_states, pool
 from nearer.encoder.static import StaticBackbone
+from nearer.encoder.tokenizer import save_tokenizer
 from nearer.errors import ModelError, SettingError, first_line
 from nearer.evaluation.tasks import load_tasks
 from nearer.export.quantise import Int8Cost, megabytes, quantise
@@ -90,7 +91,8 @@ def export_onnx(
             write_around_graph(encoder, built)
         else:
             with quiet():
-                encoder.tokenizer.save_pretrained(built)
+                templated = encoder.settings.template is not None
+                save_tokenizer(encoder.tokenizer, built, PADDING_TOKENS, templated=templated)
         facts = _facts(encoder, inputs)
         write_json(built / FACTS_FILE, facts)
         exported = OnnxEncoder(built)
@@ -198,7 +200,8 @@ class SentenceGraph(nn.Module):
         seen = attended(mask)
         states = encoder.backbone(input_ids=ids, attention_mask=seen, output_hidden_states=layered, **types)
         pooled = mask if pooled_mask is None else self._followed(pooled_mask)
-        vectors = pool(pooling, states.last_hidden_state, states.hidden_states if layered else None, pooled)
+        layers = states.hidden_states if layered else None
+        vectors = pool(pooling, states.last_hidden_state, layers, pooled, encoder.settings.pooled_token)
         vectors = encoder.project(vectors)
         if encoder.settings.normalize:
             vectors = torch.nn.functional.normalize(vectors, dim=-1)

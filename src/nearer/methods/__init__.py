@@ -9,16 +9,18 @@ from importlib.metadata import entry_points
 
 from nearer.errors import SettingError, tell
 from nearer.extras import load_plugin
-from nearer.methods.contract import Batch, Inputs, Losses, Method, Modules, Outputs, Pass, Tokens
+from nearer.methods.contract import Batch, Inputs, Losses, Method, Modules, Outputs, Pass, RecordForm, Tokens
 from nearer.methods.debcse import DebCSE, DebCSESettings
 from nearer.methods.facts import MethodFacts, Paper
+from nearer.methods.lists import ListsSettings, ScoredListsTraining
 from nearer.methods.rankcse import RankCSE, RankCSESettings
 from nearer.methods.rankencoder import RankEncoderSettings, RankEncoderTraining
 from nearer.methods.refine import Refinement, RefinementSettings
 from nearer.methods.simcse import SimCSE, SimCSESettings
 
 METHODS: dict[str, type[Method]] = {
-    method.facts.name: method for method in (SimCSE, RankCSE, RankEncoderTraining, DebCSE, Refinement)
+    method.facts.name: method
+    for method in (SimCSE, RankCSE, RankEncoderTraining, DebCSE, Refinement, ScoredListsTraining)
 }
 ENTRY_POINTS = "nearer.methods"
 
@@ -56,6 +58,7 @@ __all__ = [
     "DebCSE",
     "DebCSESettings",
     "Inputs",
+    "ListsSettings",
     "Losses",
     "Method",
     "MethodFacts",
@@ -67,8 +70,10 @@ __all__ = [
     "RankCSESettings",
     "RankEncoderSettings",
     "RankEncoderTraining",
+    "RecordForm",
     "Refinement",
     "RefinementSettings",
+    "ScoredListsTraining",
     "SimCSE",
     "SimCSESettings",
     "Tokens",

@@ -30,13 +30,20 @@ class Batch:
 
     fields: the token ids of its records, by field (a sentence has one, a pair two, a triplet three) and row;
     records: the numbers of the whole batch's records in the corpus; random: draws for this step and process alone;
-    common_random: draws for this step that are the same in all processes.
+    common_random: draws for this step that are the same in all processes. first: which of the whole batch's records is
+    this process' first.
     """
 
     fields: Sequence[Sequence[Ids]]
     records: NDArray[np.int64]
     random: np.random.Generator
     common_random: np.random.Generator
+    first: int = 0
+
+    @property
+    def own_records(self) -> NDArray[np.int64]:
+        """The numbers of this process' records."""
+        return self.records[self.first : self.first + len(self.fields[0])]
 
 
 @dataclass(frozen=True)
@@ -49,9 +56,12 @@ class Pass:
     pooled: of each row the index of the token whose state becomes the vector; None: the model's own pooling.
     positions: of each row the position of each token, counted from 0; None: 0, 1, 2 and so on.
     noise_of: an earlier pass with as many rows, whose dropout masks this pass has too.
-    condition: an earlier pass with as many rows, whose vectors the module gets beside the rows.
-    replaces: an earlier pass of tokens with the same chosen ones. `Method.replace` makes new ids of what came out of
-        it, which take the place of the chosen ids here.
+    condition: an earlier pass with as many rows, whose vectors, or what `Method.condition` makes of them, the module
+        gets beside the rows.
+    once: equal rows with equal positions are computed once, under one dropout mask; for rows that repeat, such as
+        templates without a sentence.
+    replaces: an earlier pass of tokens. `Method.replace` makes new ids of what came out of it, which replace the ids of
+        the tokens that are chosen there.
     chosen: of each row which tokens are wanted, if tokens are; None: all.
     labels: by name, an array for each row with one value for each token. The loss gets those of the chosen tokens.
     """
@@ -64,6 +74,7 @@ class Pass:
     noise_of: str | None = None
     condition: str | None = None
     replaces: str | None = None
+    once: bool = False
     chosen: Sequence[NDArray[np.bool_]] | None = None
     labels: Mapping[str, Sequence[NDArray[Any]]] = field(default_factory=dict)
 
@@ -114,6 +125,15 @@ class Modules(Protocol):
 
 
 @dataclass(frozen=True)
+class RecordForm:
+    """How the records' own texts become tokens. setting: the name of what cuts them, for messages."""
+
+    max_length: int
+    prompt: str = ""
+    setting: str = "max_length"
+
+
+@dataclass(frozen=True)
 class Losses:
     """The loss to follow, and the named parts it is made of for the log."""
 
@@ -131,11 +151,13 @@ class Method(ABC):
     """A method's settings become an object of this kind; the loop knows nothing else of it.
 
     facts: everything that is known of the method, for recipes, reports, model cards and documents.
-    Settings: what a recipe can set beside the loop's settings.
+    Settings: what a recipe can set beside the loop's settings. draws_rows: passes have rows that are not the records'
+    own, such as passages that a step draws.
     """
 
     facts: ClassVar[MethodFacts]
     Settings: ClassVar[type[BaseModel]]
+    draws_rows: ClassVar[bool] = False
     settings: Any
 
     def __init__(self, settings: Any) -> None:
@@ -144,6 +166,10 @@ class Method(ABC):
     def relies_on_dropout(self, data: str) -> bool:
         """Whether two views of a record differ by dropout alone. data: what the recipe's records are."""
         return False
+
+    def record_form(self, encoder: Encoder, reading: Reading[Any], max_length: int) -> RecordForm:
+        """max_length: the loop's, which no row of any pass may exceed."""
+        return RecordForm(max_length)
 
     def prepare(
         self,
@@ -177,8 +203,15 @@ class Method(ABC):
         (as labels), so that every way of taking the step gets the same numbers.
         """
 
+    def condition(self, name: str, vectors: Mapping[str, Tensor], modules: Modules) -> Tensor | None:
+        """The condition of pass `name` for the whole batch, from all rows of the passes before it.
+
+        None: the vectors of the pass that it names, as they are. For what sees all rows at once, such as a batch norm.
+        """
+        return None
+
     def replace(self, name: str, tokens: Tokens, modules: Modules) -> Tensor:
-        """The ids (tokens,) that take the place of the chosen ones in pass `name`, from the tokens of an earlier one.
+        """The ids (tokens,) that replace those of the chosen tokens in pass `name`, from the tokens of an earlier one.
 
         Without gradient, and a function of its arguments alone.
         """

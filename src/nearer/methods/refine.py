@@ -16,7 +16,6 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from torch import Tensor
 
 from nearer.encoder import Encoder
-from nearer.encoder.pickles import is_converted
 from nearer.errors import InputError
 from nearer.methods.bounds import Temperature, Weight
 from nearer.methods.contract import Batch, Inputs, Losses, Method, Modules, Outputs, Pass
@@ -117,13 +116,7 @@ class Refinement(Method):
             raise InputError(f"{reading.source}: is read as {reading.shape.plural}; refinement needs data=lists.")
         remarks = []
         if not self.settings.teachers:
-            # loaded for itself: the encoder at hand is going to change
-            named = {"model": encoder.name, "pooling": encoder.settings.pooling}
-            pickled = encoder.source is not None and is_converted(
-                encoder.source
-            )  # which was allowed, or it were not here
-            itself = TeacherSettings.model_validate({**named, "allow_pickle": pickled})
-            self.judges = Teachers([itself], None)
+            self.judges = Teachers([TeacherSettings.of_student(encoder)], None)
             remarks.append("no judge named (--teacher MODEL): the model as it is before training judges the lists")
         longest = longest_for_teachers(self.settings.teacher_max_length, max_length)
         self.judges.prepare(ListedSentences(reading), encoder.device, longest=longest, progress=progress)

@@ -1,23 +1,34 @@
 """The losses as plain functions of tensors, one file each. They know nothing of models or files."""
 
 from nearer.objectives.alternating_norm import alternating_norm
+from nearer.objectives.best_of_list import best_of_list
+from nearer.objectives.bidirectional_margin import bidirectional_margin
 from nearer.objectives.fused_ranking import fuse, fused_ranking
 from nearer.objectives.info_nce import contrast, info_nce
 from nearer.objectives.list_mle import list_mle
 from nearer.objectives.list_net import list_net
+from nearer.objectives.margin_mse import margin_mse
 from nearer.objectives.masked_language import masked_language
 from nearer.objectives.rank_regression import rank_regression
 from nearer.objectives.ranking_consistency import ranking_consistency
+from nearer.objectives.replaced_tokens import replaced_tokens
+from nearer.objectives.scored_pairs import angle, cosent
 
 __all__ = [
     "alternating_norm",
+    "angle",
+    "best_of_list",
+    "bidirectional_margin",
     "contrast",
+    "cosent",
     "fuse",
     "fused_ranking",
     "info_nce",
     "list_mle",
     "list_net",
+    "margin_mse",
     "masked_language",
     "rank_regression",
     "ranking_consistency",
+    "replaced_tokens",
 ]

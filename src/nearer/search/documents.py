@@ -13,7 +13,7 @@ from nearer.text.faults import Fault
 from nearer.text.in_memory import Source
 from nearer.text.reading import Reading, ReadOptions
 from nearer.text.shapes import SENTENCES, Clean, Field, Shape, Unusable
-from nearer.text.tokenise import SAMPLE, length_for, normalisation, tokenise
+from nearer.text.tokenise import SAMPLE, length_for, normalisation, token_counts, tokenise
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -81,6 +81,24 @@ def read_documents(
     return Reading(source, shape, ReadOptions(max_characters=max_characters, **options), argument=argument)
 
 
+def as_reading(source: Source | Reading[Any], columns: Sequence[str] | None, id_column: str | None) -> Reading[Any]:
+    """What is given, read as documents unless it is a reading already."""
+    if not isinstance(source, Reading):
+        return read_documents(source, columns=columns, id_column=id_column)
+    if columns is not None or id_column is not None:
+        raise SettingError("columns, id_column: are for a source; a Reading has its own (read_documents).")
+    return source
+
+
+def make_passages(size: int | None, overlap: int | None) -> Passages | None:
+    """None: texts are not cut. Without an overlap, an eighth is repeated."""
+    if size is None:
+        if overlap is not None:
+            raise SettingError("overlap: is of passages; say how long they are (passages).")
+        return None
+    return Passages(size, size // 8 if overlap is None else overlap)
+
+
 def iter_documents(reading: Reading[Any]) -> Iterator[tuple[int, Document]]:
     """With their lines; sentences are documents without an id."""
     for line, record in reading.located():
@@ -132,8 +150,11 @@ def cut_into_passages(tokenizer: PreTrainedTokenizerBase, text: str, passages: P
     half. A word longer than that is a piece by itself. The tokenizer must not be in use by another thread.
     """
     words = list(WORD.finditer(text))
-    special = len(tokenise(tokenizer, [""], 16)[0])
-    counts = [len(ids) - special for ids in tokenise(tokenizer, [word.group() for word in words], passages.size + 16)]
+    special = token_counts(tokenizer, [""])[0]
+    counts = [
+        len(ids) - special
+        for ids in tokenise(tokenizer, [word.group() for word in words], passages.size + special + 16)
+    ]
     pieces, start = [], 0
     while start < len(words):
         end, total, sentence_end = start, 0, start
@@ -163,7 +184,7 @@ def longest_of(encoder: Encoder) -> int:
 
 
 def count_special_tokens(encoder: Encoder) -> int:
-    return len(tokenise(encoder.tokenizer, [""], 16)[0])
+    return token_counts(encoder.tokenizer, [""])[0]
 
 
 def choose_length(encoder: Encoder, reading: Reading[Any], passages: Passages | None, prompt: str | None) -> int:

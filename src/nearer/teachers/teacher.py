@@ -15,7 +15,9 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from nearer.encoder import Encoder
+from nearer.encoder.pickles import is_converted
 from nearer.encoder.pooling import check_pooling
+from nearer.encoder.template import named_template
 from nearer.errors import PoolingError, SettingError
 from nearer.teachers.vector_store import Rows, VectorStore, Workforce
 from nearer.text.reading import Reading
@@ -36,6 +38,7 @@ class TeacherSettings(BaseModel):
         description="how many tokens of a text it reads; null: the recipe's teacher_max_length",
     )
     text_normalisation: str | None = Field(None, description="lowercase, full_stop or none; null: as the model says")
+    template: str | None = Field(None, description="text around each sentence; null: as the model says")
     pooler_as_head: bool = Field(False, description="use the checkpoint's own pooling layer")
     allow_pickle: bool = Field(False, description="read pickled weights (.bin); nothing in them is run")
 
@@ -44,12 +47,23 @@ class TeacherSettings(BaseModel):
     def _known_pooling(cls, pooling: str | None) -> str | None:
         return None if pooling is None else check_pooling(pooling)
 
+    @field_validator("template")
+    @classmethod
+    def _known_template(cls, template: str | None) -> str | None:
+        return None if template is None else named_template(template)
+
     @field_validator("text_normalisation")
     @classmethod
     def _known_normalisation(cls, name: str | None) -> str | None:
         if name is not None:
             normalisation(name)
         return name
+
+    @classmethod
+    def of_student(cls, encoder: Encoder) -> TeacherSettings:
+        """The student itself before training: loaded for itself, since the encoder at hand is going to change."""
+        pickled = encoder.source is not None and is_converted(encoder.source)  # which was allowed, or it were not here
+        return cls(model=encoder.name, pooling=encoder.settings.pooling, allow_pickle=pickled)
 
     def load(self, device: torch.device, longest: int | None = None) -> Encoder:
         """longest: tokens at which it cuts sentences, unless its own settings or its size say less; None: its own."""
@@ -193,6 +207,17 @@ class Teachers:
         for number, weight in enumerate(self.weights):
             vectors = normalize(given[f"teacher{number}"].float(), dim=-1)
             cosines = weight * (vectors @ vectors.mT)
+            found = cosines if found is None else found + cosines
+        assert found is not None
+        return found
+
+    def scores_between(self, first: Mapping[str, Tensor], second: Mapping[str, Tensor]) -> Tensor:
+        """The averaged cosines (first, second) of what `given` gave for two sets of sentences, in float32."""
+        found: Tensor | None = None
+        for place, weight in enumerate(self.weights):
+            sides = (normalize(each[f"teacher{place}"].float(), dim=-1) for each in (first, second))
+            rows, columns = sides
+            cosines = weight * (rows @ columns.mT)
             found = cosines if found is None else found + cosines
         assert found is not None
         return found

@@ -10,7 +10,8 @@ from nearer.text.reading import (
     read_sentences,
     read_triplets,
 )
-from nearer.text.records import DebiasedSample, Pair, RankingList, Triplet
+from nearer.text.records import DebiasedSample, Pair, RankingList, ScoredList, Triplet
+from nearer.text.scored_list_files import write_lists
 
 __all__ = [
     "DebiasedSample",
@@ -20,10 +21,12 @@ __all__ = [
     "ReadOptions",
     "ReadReport",
     "Reading",
+    "ScoredList",
     "Triplet",
     "read_debiased",
     "read_pairs",
     "read_ranking_lists",
     "read_sentences",
     "read_triplets",
+    "write_lists",
 ]

@@ -24,6 +24,14 @@ class Fault(Enum):
     BAD_SCORE = ("with a score that is not a finite number", "dropped", True)
     SHORT_LIST = ("shorter than list_length", "dropped; lower list_length to keep them", True)
     LONG_LIST = ("longer than list_length", "cut, the first sentences kept", False)
+    FEW_PASSAGES = (
+        "with fewer passages than passages_per_query",
+        "dropped; lower passages_per_query to keep them",
+        True,
+    )
+    EQUAL_SCORES = ("whose scores are all equal", "dropped: there is no order to learn", True)
+    UNKNOWN_PASSAGE = ("with passages that passages.jsonl does not have", "these passages left out", False)
+    REPEATED_PASSAGE = ("with a passage twice", "its higher score kept", False)
     CONTAINED = (
         "in which one side contains the other",
         "kept; cut it out with strip_contained (--strip-contained)",
@@ -42,7 +50,7 @@ class Fault(Enum):
 
 
 # A good file may have many of these: blank lines, repetitions, short lists
-EXPECTED = frozenset({Fault.EMPTY, Fault.DUPLICATE_DROPPED, Fault.SHORT_LIST, Fault.HELD_OUT})
+EXPECTED = frozenset({Fault.EMPTY, Fault.DUPLICATE_DROPPED, Fault.SHORT_LIST, Fault.FEW_PASSAGES, Fault.HELD_OUT})
 
 
 @dataclass

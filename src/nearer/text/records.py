@@ -96,6 +96,26 @@ class RankingList(NamedTuple):
     sentences: tuple[str, ...]
 
 
+class ScoredList(NamedTuple):
+    """A query, and passages with a score each: how well they answer it, by whoever judges.
+
+    Attributes:
+        query: What is looked for.
+        passages: Texts that may answer it.
+        scores: One for each passage, the higher the better; only comparable within the list.
+
+    Examples:
+        >>> from nearer.text import ScoredList
+        >>> scored = ScoredList("Why is it wet?", ("It rains.", "A man is eating."), (4.5, -2.0))
+        >>> dict(zip(scored.passages, scored.scores))["It rains."]
+        4.5
+    """
+
+    query: str
+    passages: tuple[str, ...]
+    scores: tuple[float, ...]
+
+
 def texts_of(record: Any) -> Sequence[str]:
     """A record's texts in order; one has as many as another of the same source."""
     if isinstance(record, str):
@@ -104,6 +124,8 @@ def texts_of(record: Any) -> Sequence[str]:
         return record.sentences
     if isinstance(record, DebiasedSample):
         return (record.anchor, *record.positives, *record.negatives)
+    if isinstance(record, ScoredList):
+        return (record.query, *record.passages)
     return [value for value in record if isinstance(value, str)]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from nearer.errors import InputError, SettingError
 from nearer.text.faults import Fault
-from nearer.text.records import DebiasedSample, Pair, RankingList, Triplet
+from nearer.text.records import DebiasedSample, Pair, RankingList, ScoredList, Triplet
 
 
 class Unusable(Exception):
@@ -117,6 +117,20 @@ def _ranking_list(values: Sequence[Any], clean: Clean) -> RankingList:
     return RankingList(tuple(clean(sentence) for sentence in sentences))
 
 
+def _scored_list(values: Sequence[Any], clean: Clean) -> ScoredList:
+    return ScoredList(clean(values[0]), *scored_values(values[1:], clean))
+
+
+def scored_values(values: Sequence[Any], read: Callable[[object], str]) -> tuple[tuple[str, ...], tuple[float, ...]]:
+    """Passages (or their ids) and their scores, as many of the one as of the other. read: makes one of a raw value."""
+    listed, given = _listed(values[0]), _listed(values[1])
+    if len(listed) != len(given):
+        raise Unusable(Fault.WRONG_FIELDS, f"{len(listed)} passages, {len(given)} scores")
+    if len(listed) < 2:
+        raise Unusable(Fault.WRONG_COLUMNS, f"{len(listed)} passages found, a scored list needs at least 2")
+    return tuple(read(passage) for passage in listed), tuple(_score(score) for score in given)
+
+
 def _listed(value: object) -> Sequence[object]:
     if not isinstance(value, (list, tuple)):
         raise Unusable(Fault.WRONG_FIELDS, f"a list expected, {type(value).__name__} found")
@@ -151,12 +165,23 @@ DEBIASED = Shape(
     _debiased,
 )
 RANKING_LISTS = Shape("ranking list", "ranking lists", (Field(("sentences", "list")),), _ranking_list)
+SCORED_LISTS = Shape(
+    "scored list",
+    "scored lists",
+    (
+        Field(("query", "anchor", "question")),
+        Field(("passages", "documents", "candidates")),
+        Field(("scores", "labels")),
+    ),
+    _scored_list,
+)
 SHAPES = {
     "sentences": SENTENCES,
     "pairs": PAIRS,
     "triplets": TRIPLETS,
     "debiased": DEBIASED,
     "lists": RANKING_LISTS,
+    "scored": SCORED_LISTS,
 }
 
 

@@ -33,7 +33,7 @@ from nearer.text.batches import chunks
 from nearer.text.reading import Reading, changed
 from nearer.text.records import texts_of
 from nearer.text.shapes import RANKING_LISTS
-from nearer.text.tokenise import normalisation, tokenise_counting, tokenizer_fingerprint
+from nearer.text.tokenise import normalisation, token_counts, tokenise_counting, tokenizer_fingerprint
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -84,15 +84,24 @@ def open_store(
     *,
     max_length: int,
     text_normalisation: str = "none",
+    prompt: str = "",
     folder: str | Path | None = None,
     progress: bool = False,
 ) -> TokenStore:
-    """The store of this text and tokenizer, built if it is not there yet. `folder`: where stores are kept."""
+    """The store of this text and tokenizer, built if it is not there yet.
+
+    prompt: stands before every text. folder: where stores are kept.
+    """
     if max_length < 3:
         raise SettingError(f"max_length: {max_length} leaves no room for a sentence (3 at least).")
+    if (added := token_counts(tokenizer, [""])[0]) >= max_length:
+        raise SettingError(
+            f"max_length: {max_length} leaves no room for a sentence beside the {added} tokens that are added to each; "
+            f"{added + 1} at least."
+        )
     root = cache_folder("tokens") if folder is None else Path(folder)
     fingerprint = reading.fingerprint()
-    path = root / _key(fingerprint, tokenizer, max_length, text_normalisation)
+    path = root / _key(fingerprint, tokenizer, max_length, text_normalisation, prompt)
     if (store := _opened(path)) is not None:
         return store
     try:
@@ -104,7 +113,7 @@ def open_store(
                 tell(f"{path}: is damaged; the text is tokenised anew.")
             clear_unfinished(root, path.name)
             with whole_folder(path, overwrite=True) as building:
-                _build(building, reading, tokenizer, max_length, text_normalisation, progress)
+                _build(building, reading, tokenizer, max_length, text_normalisation, prompt, progress)
                 if reading.fingerprint() != fingerprint:
                     raise changed(reading)
     except (OSError, ModelError) as error:
@@ -115,8 +124,11 @@ def open_store(
     return TokenStore(path)
 
 
-def _key(fingerprint: str, tokenizer: PreTrainedTokenizerBase, max_length: int, text_normalisation: str) -> str:
+def _key(
+    fingerprint: str, tokenizer: PreTrainedTokenizerBase, max_length: int, text_normalisation: str, prompt: str
+) -> str:
     described = [FORMAT, fingerprint, tokenizer_fingerprint(tokenizer), max_length, text_normalisation]
+    described += [prompt] if prompt else []  # stores of before there were prompts are found again
     return hashlib.blake2b(json.dumps(described).encode(), digest_size=16).hexdigest()
 
 
@@ -135,6 +147,7 @@ def _build(
     tokenizer: PreTrainedTokenizerBase,
     max_length: int,
     text_normalisation: str,
+    prompt: str,
     progress: bool,
 ) -> None:
     normalise = normalisation(text_normalisation)
@@ -151,7 +164,7 @@ def _build(
             for (line, _), text in zip(records, texts, strict=True):
                 if len(text) != fields:
                     raise _unequal(reading, line, len(text), fields)
-            sentences = [normalise(sentence) for text in texts for sentence in text]
+            sentences = [prompt + normalise(sentence) for text in texts for sentence in text]
             rows, some_cut = tokenise_counting(tokenizer, sentences, max_length)
             cut += some_cut
             file.write(np.fromiter(itertools.chain.from_iterable(rows), dtype=dtype).tobytes())

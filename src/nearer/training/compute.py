@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.func import functional_call
 
-from nearer.distributed import gather_rows, gather_unequal, rank, world_size
+from nearer.distributed import gather_rows, gather_unequal, own_rows, rank, world_size
 from nearer.methods.contract import Losses, Method, Outputs, Tokens
 from nearer.training.prepared import Group, Layouts, Plan, Portion, tensors_of
 from nearer.training.working_copy import WorkingCopy
@@ -81,31 +81,45 @@ class _Step:
         group, gradient = self.plan.groups[number], self.values[number].grad
         if gradient is None:
             return
-        start = 0
+        start, made, of_made = 0, self._made_condition(group), []
         for portion in group.portions:
-            condition = self._condition(group, portion)
+            condition = None if made is None else made[portion.start : portion.start + portion.rows]
+            if condition is None:
+                condition = self._condition(group, portion)
             if condition is not None:
                 condition = condition.detach().requires_grad_()
             value = self._compute(group, portion, condition)
             value.backward(gradient[start : start + len(value)])  # type: ignore[no-untyped-call]
             start += len(value)
-            if condition is not None and condition.grad is not None:
+            if condition is None or condition.grad is None:
+                continue
+            if made is None:
                 self._add_gradient(group.condition, portion, condition.grad)
+            else:
+                of_made.append(condition.grad)
+        if made is not None and len(of_made) == len(group.portions):
+            made.backward(torch.cat(of_made))  # type: ignore[no-untyped-call]
 
     def _compute_all(self, group: Group) -> Tensor:
         frozen = self.working.is_frozen(group.module)
         with torch.set_grad_enabled(torch.is_grad_enabled() and not frozen):
-            found = []
+            found, made = [], self._made_condition(group)
             for portion in group.portions:
                 if group.replaces is not None:
                     self._replace_tokens(group, portion)
-                found.append(self._compute(group, portion, self._condition(group, portion)))
+                own = None if made is None else made[portion.start : portion.start + portion.rows]
+                found.append(self._compute(group, portion, self._condition(group, portion) if own is None else own))
         return found[0] if len(found) == 1 else torch.cat(found)
 
     def _compute(self, group: Group, portion: Portion, condition: Tensor | None) -> Tensor:
         self._make_noise(portion)
         module, layout = self.working.by_name(group.module), self.layouts[group.module]
         tensors = self.tensors[portion.name]
+        if portion.distinct is not None:
+            vectors = layout.vectors(module, tensors, portion.distinct)
+            # as a product, whose gradient is summed in an order that never changes
+            number = torch.arange(portion.distinct, device=vectors.device)
+            return (tensors["copies"][:, None] == number).to(vectors.dtype) @ vectors
         if not group.tokens:
             return layout.vectors(module, tensors, portion.rows, condition)
         return layout.states(module, tensors, condition).index_select(0, tensors["chosen"])
@@ -128,6 +142,25 @@ class _Step:
             return None
         value, first = self._rows_of(group.condition)
         return value[first + portion.start : first + portion.start + portion.rows]
+
+    def _made_condition(self, group: Group) -> Tensor | None:
+        """What the method makes of the whole batch's vectors, those of this process' rows of the group."""
+        if group.condition is None:
+            return None
+        name, rows = group.passes[0]
+        made = self.method.condition(name, self._gathered_vectors(), self.modules)
+        return None if made is None else own_rows(made, self._counts(rows))
+
+    def _gathered_vectors(self) -> dict[str, Tensor]:
+        """Of all passes that are computed, the vectors of all processes."""
+        vectors: dict[str, Tensor] = {}
+        for group, value in zip(self.plan.groups, self.values, strict=False):
+            if group.tokens:
+                continue
+            rows = [count for _, count in group.passes]
+            for (name, count), own in zip(group.passes, torch.split(value, rows), strict=True):
+                vectors[name] = gather_rows(own, self._counts(count))
+        return {name: vectors[name] for name in self.plan.names if name in vectors}
 
     def _add_gradient(self, name: str | None, portion: Portion, gradient: Tensor) -> None:
         assert name is not None
@@ -172,17 +205,11 @@ class _Step:
         return Tokens(states, ids[0] if len(ids) == 1 else torch.cat(ids), joined("real"), labels)
 
     def _loss(self) -> Losses:
-        vectors: dict[str, Tensor] = {}
         tokens: dict[str, Tokens] = {}
         for group, value in zip(self.plan.groups, self.values, strict=True):
             if group.tokens:
                 tokens[group.passes[0][0]] = _gathered(self._tokens(value, group, group.portions))
-                continue
-            rows = [count for _, count in group.passes]
-            for (name, count), own in zip(group.passes, torch.split(value, rows), strict=True):
-                vectors[name] = gather_rows(own, self._counts(count))
-        in_order = {name: vectors[name] for name in self.plan.names if name in vectors}
-        return self.method.loss(Outputs(in_order, tokens), self.given, self.modules)
+        return self.method.loss(Outputs(self._gathered_vectors(), tokens), self.given, self.modules)
 
     def _counts(self, rows: int) -> list[int]:
         """Rows of each process in a pass that has so many here."""
@@ -249,11 +276,11 @@ def chosen_ids(tensors: Tensors) -> Tensor:
 
 
 def replace_ids(tensors: Tensors, new: Tensor) -> Tensors:
-    """The same tensors with other ids for the chosen tokens."""
+    """The same tensors with other ids for the tokens that are to be replaced."""
     named = _ids_by_name(tensors)
-    flat = torch.cat([*[ids.flatten() for ids in named.values()], tensors["chosen"].new_zeros(1)])
+    flat = torch.cat([*[ids.flatten() for ids in named.values()], tensors["replaced"].new_zeros(1)])
     # what only fills up is written behind all ids
-    where = tensors["chosen"].where(tensors["real"], len(flat) - 1)
+    where = tensors["replaced"].where(tensors["replaced real"], len(flat) - 1)
     flat = flat.scatter(0, where, new.to(flat.dtype))
     parts = torch.split(flat[:-1], [ids.numel() for ids in named.values()])
     replaced = {name: part.view_as(ids) for (name, ids), part in zip(named.items(), parts, strict=True)}

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from nearer.encoder import Encoder
 from nearer.errors import SettingError, TrainingError, tell
+from nearer.methods import Method
 from nearer.runs.config import RunConfig
 from nearer.storage.whole import write_whole
 from nearer.text.in_memory import Source, is_path
 from nearer.text.reading import Reading, ReadOptions
 from nearer.text.reading_filters import EqualLists
-from nearer.text.records import RankingList, texts_of
+from nearer.text.records import RankingList, ScoredList, texts_of
+from nearer.text.scored_lists import ScoredLists
 from nearer.text.shapes import SHAPES
-from nearer.text.token_store import TokenStore
+from nearer.text.token_store import TokenStore, open_store
 from nearer.text.tokenise import length_for
 from nearer.training.recipes import Recipe
 
@@ -39,6 +41,9 @@ def read_options(recipe: Recipe, columns: Sequence[str] | None, reading: Mapping
 def corpus_reading(recipe: Recipe, config: RunConfig) -> Reading[Any]:
     """The text that a run learns from."""
     options = read_options(recipe, config.columns, config.reading)
+    if recipe.training.data == "scored":
+        # a method that learns from scored lists says how many passages it needs of each
+        return ScoredLists(config.corpus, options, shortest=getattr(recipe.method, "passages_per_query", 2))
     if recipe.training.list_length is not None:
         return EqualLists(config.corpus, options, recipe.training.list_length)
     return Reading(config.corpus, SHAPES[recipe.training.data], options)
@@ -75,6 +80,8 @@ def _written(record: Any) -> Any:
     """As a line of JSON lines: a string, or the fields in their order."""
     if isinstance(record, str):
         return record
+    if isinstance(record, ScoredList):
+        return record._asdict()
     return list(record.sentences) if isinstance(record, RankingList) else [part for part in record if part is not None]
 
 
@@ -83,12 +90,27 @@ def training_length(reading: Reading[Any], encoder: Encoder) -> int:
 
     Of each record its longest text counts: titles are short, and say nothing of the bodies beside them.
     """
-    texts = (max(texts_of(record), key=len) for record in reading)
+    if isinstance(reading, ScoredLists):
+        texts: Iterable[str] = reading.passages()
+    else:
+        texts = (max(texts_of(record), key=len) for record in reading)
     return length_for(texts, encoder.tokenizer, longest=encoder.settings.max_length)
 
 
-def cut_texts(store: TokenStore, max_length: int) -> list[str]:
-    """A remark on how many texts are cut, if any are."""
+def open_corpus(
+    reading: Reading[Any], encoder: Encoder, method: Method, max_length: int, *, progress: bool
+) -> tuple[TokenStore, list[str]]:
+    """The records' tokens, and a remark on how many texts are cut, if any are."""
+    form = method.record_form(encoder, reading, max_length)
+    store = open_store(
+        reading,
+        encoder.tokenizer,
+        max_length=form.max_length,
+        text_normalisation=encoder.settings.text_normalisation,
+        prompt=form.prompt,
+        progress=progress,
+    )
     if not store.cut:
-        return []
-    return [f"{store.cut:,} of {store.sentences:,} texts are cut at {max_length} tokens (max_length)"]
+        return store, []
+    counted = f"{store.cut:,} of {store.sentences:,}"
+    return store, [f"{counted} texts are cut at {form.max_length} tokens ({form.setting})"]

@@ -37,7 +37,7 @@ class Feed:
             keep_partial=settings.keep_partial,
             group_by_length=settings.group_by_length,
             # a single record has no negatives, unless it is a list; and each process needs a record
-            fewest=max(1 if settings.data == "lists" else 2, world_size()),
+            fewest=max(1 if settings.data in ("lists", "scored") else 2, world_size()),
         )
 
     def batch(self, number: int) -> Batch:
@@ -47,7 +47,7 @@ class Feed:
         own = records[start : start + counts[rank()]]
         fields = [[self._tokens(record, field) for record in own] for field in range(self.store.fields)]
         own_draws = np.random.default_rng(self._draw(AUGMENTATION, number))
-        return Batch(fields, records, own_draws, np.random.default_rng([self.seed, COMMON, number]))
+        return Batch(fields, records, own_draws, np.random.default_rng([self.seed, COMMON, number]), start)
 
     def counts(self, number: int) -> list[int]:
         """How many of the batch's rows each process has."""

@@ -21,6 +21,8 @@ from nearer.methods.contract import Ids, Inputs, Pass
 
 # Chosen tokens are filled up to a multiple of this, so that few counts occur
 TOKEN_QUANTUM = 128
+# Rows that are computed once are filled up to a multiple of this
+ROW_QUANTUM = 32
 
 
 class Layout(Protocol):
@@ -59,7 +61,7 @@ class Portion:
     """Some rows of a group that go through its module at once.
 
     number: in the order of all portions, from which its dropout follows; noise: that of the portion whose dropout it
-    has. start: its first row within the group.
+    has. start: its first row within the group. distinct: rows that are computed, where equal ones are computed once.
     """
 
     name: str
@@ -67,6 +69,7 @@ class Portion:
     noise: int
     start: int
     rows: int
+    distinct: int | None = None
 
 
 @dataclass(frozen=True)
@@ -141,9 +144,10 @@ def prepare(
         for start in range(0, rows, piece or rows):
             stop = min(rows, start + (piece or rows))
             noise = _noise_source(first, groups, len(portions), number)
-            portion = Portion(f"portion{number}", number, noise, start, stop - start)
-            arrays |= _named(portion.name, _portion_arrays(passes, layouts[first.module], start, stop))
-            portions.append(portion)
+            found = _portion_arrays(passes, layouts[first.module], start, stop, inputs.passes.get(first.replaces or ""))
+            distinct = int(found.pop("distinct")) if first.once else None
+            portions.append(Portion(f"portion{number}", number, noise, start, stop - start, distinct))
+            arrays |= _named(portions[-1].name, found)
             number += 1
         groups.append(
             Group(
@@ -190,6 +194,8 @@ def _check(inputs: Inputs, records: int) -> None:
             raise ValueError(f"pass {name!r}: replaces names {this.replaces!r}, which gives no tokens")
         if (this.chosen is not None or this.labels) and this.wanted != "tokens":
             raise ValueError(f"pass {name!r}: has chosen tokens or labels, but wants vectors")
+        if this.once and (this.wanted != "vectors" or this.noise_of or this.condition or this.replaces):
+            raise ValueError(f"pass {name!r}: rows that are computed once want vectors, and depend on no other pass")
         before[name] = this
 
 
@@ -222,8 +228,8 @@ def _can_group(this: Pass) -> bool:
     return this.wanted == "vectors" and this.noise_of is None and this.condition is None and this.replaces is None
 
 
-def _way(this: Pass) -> tuple[str, bool, bool]:
-    return this.module, this.pooled is None, this.positions is None
+def _way(this: Pass) -> tuple[str, bool, bool, bool]:
+    return this.module, this.pooled is None, this.positions is None, this.once
 
 
 def _noise_source(this: Pass, groups: Sequence[Group], portion: int, number: int) -> int:
@@ -233,12 +239,20 @@ def _noise_source(this: Pass, groups: Sequence[Group], portion: int, number: int
     return source.portions[portion].noise
 
 
-def _portion_arrays(passes: Sequence[Pass], layout: Layout, start: int, stop: int) -> dict[str, NDArray[Any]]:
+def _portion_arrays(
+    passes: Sequence[Pass], layout: Layout, start: int, stop: int, replaced: Pass | None
+) -> dict[str, NDArray[Any]]:
+    """replaced: the pass whose chosen tokens get other ids in this one."""
     first = passes[0]
     rows = [row for each in passes for row in each.rows][start:stop]
     pooled = None if first.pooled is None else [n for each in passes for n in each.pooled or ()][start:stop]
     positions = None if first.positions is None else [p for each in passes for p in each.positions or ()][start:stop]
+    if first.once:
+        return _once(rows, pooled, positions, layout)
     arrays = layout.arrays(rows, pooled=pooled, positions=positions)
+    if replaced is not None:
+        indices, real = _filled_indices(_marks(replaced, rows, start, stop), layout)
+        arrays |= {"replaced": indices, "replaced real": real}
     if first.wanted == "tokens":
         arrays |= _chosen_arrays(first, rows, layout, start, stop)
     return arrays
@@ -246,14 +260,45 @@ def _portion_arrays(passes: Sequence[Pass], layout: Layout, start: int, stop: in
 
 def _chosen_arrays(this: Pass, rows: Sequence[Ids], layout: Layout, start: int, stop: int) -> dict[str, NDArray[Any]]:
     """Which tokens are wanted, filled up, and their labels."""
-    chosen = [np.ones(len(row), dtype=bool) for row in rows] if this.chosen is None else list(this.chosen[start:stop])
-    indices = layout.indices(chosen)
-    size = max(1, -(-len(indices) // TOKEN_QUANTUM)) * TOKEN_QUANTUM
-    arrays: dict[str, NDArray[Any]] = {"chosen": _filled(indices, size), "real": np.arange(size) < len(indices)}
+    chosen = _marks(this, rows, start, stop)
+    indices, real = _filled_indices(chosen, layout)
+    arrays: dict[str, NDArray[Any]] = {"chosen": indices, "real": real}
     for name, values in this.labels.items():
         of_chosen = np.concatenate([each[marks] for each, marks in zip(values[start:stop], chosen, strict=True)])
-        arrays[f"label {name}"] = _filled(of_chosen, size)
+        arrays[f"label {name}"] = _filled(of_chosen, len(real))
     return arrays
+
+
+def _marks(this: Pass, rows: Sequence[Ids], start: int, stop: int) -> list[NDArray[np.bool_]]:
+    """Of each row which tokens are chosen."""
+    return [np.ones(len(row), dtype=bool) for row in rows] if this.chosen is None else list(this.chosen[start:stop])
+
+
+def _filled_indices(marks: list[NDArray[np.bool_]], layout: Layout) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """The indices of the marked tokens, filled up, and which of them are real."""
+    indices = layout.indices(marks)
+    size = max(1, -(-len(indices) // TOKEN_QUANTUM)) * TOKEN_QUANTUM
+    return _filled(indices, size), np.arange(size) < len(indices)
+
+
+def _once(
+    rows: Sequence[Ids], pooled: Sequence[int] | None, positions: Sequence[Ids] | None, layout: Layout
+) -> dict[str, NDArray[Any]]:
+    """Each distinct row, filled up with the first one, and which of them each row is (`copies`)."""
+    keys = [
+        (row.tobytes(), b"" if positions is None else positions[n].tobytes(), 0 if pooled is None else pooled[n])
+        for n, row in enumerate(rows)
+    ]
+    number: dict[tuple[bytes, bytes, int], int] = {}
+    copies = np.array([number.setdefault(key, len(number)) for key in keys], dtype=np.int64)
+    first = [int(n) for n in np.unique(copies, return_index=True)[1]]
+    first += first[:1] * (-len(first) % ROW_QUANTUM)
+    arrays = layout.arrays(
+        [rows[n] for n in first],
+        pooled=None if pooled is None else [pooled[n] for n in first],
+        positions=None if positions is None else [positions[n] for n in first],
+    )
+    return {**arrays, "copies": copies, "distinct": np.array(len(first))}
 
 
 def _filled(values: NDArray[Any], size: int) -> NDArray[Any]:

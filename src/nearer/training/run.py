@@ -26,8 +26,8 @@ from nearer.storage.whole import make_folder, written_by_us_alone
 from nearer.teachers import RankEncoder, load_model
 from nearer.terminal import say
 from nearer.text.in_memory import Source
-from nearer.text.token_store import TokenStore, open_store
-from nearer.training.corpus import corpus_file, corpus_reading, cut_texts, read_options, training_length
+from nearer.text.token_store import TokenStore
+from nearer.training.corpus import corpus_file, corpus_reading, open_corpus, read_options, training_length
 from nearer.training.dropout_views import load_with_views
 from nearer.training.loop import State, fit
 from nearer.training.memory import check_memory
@@ -225,14 +225,8 @@ def _carry_out(
         settings = settings.model_copy(update={"max_length": training_length(reading, encoder)})
         config = config.changed(settings={**config.settings, "max_length": settings.max_length})
     longest = settings.longest
-    store = open_store(
-        reading,
-        encoder.tokenizer,
-        max_length=longest,
-        text_normalisation=encoder.settings.text_normalisation,
-        progress=shown,
-    )
-    remarks += cut_texts(store, longest)
+    store, cut = open_corpus(reading, encoder, method, longest, progress=shown)
+    remarks += cut
     if config.tokens not in (None, store.folder.name):
         raise InputError(f"{config.corpus}: is not the text that {folder} was started with; nothing was done.")
     remarks += method.prepare(encoder, reading, max_length=longest, progress=shown)
@@ -285,6 +279,8 @@ def _loaded(settings: TrainingSettings, device: torch.device) -> Encoder:
         encoder = Encoder.load(
             settings.model,
             pooling=settings.pooling,
+            template=settings.template,
+            text_normalisation=settings.text_normalisation,
             pooler_as_head=settings.pooler_as_head,
             device=device,
             dropout=settings.dropout,

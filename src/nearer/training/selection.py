@@ -175,6 +175,11 @@ def dev_tasks(settings: TrainingSettings, data: str | None, reading: Reading[Any
     if HELD_OUT not in settings.select_on:
         nothing = ["no dev task (select_on is empty): the last step is kept, whatever it is worth"]
         return DevTasks(selection, reading, [] if named else nothing)
+    if settings.data == "scored":
+        raise SettingError(
+            "select_on: nothing is held out of scored lists; name a task (--set select_on=retrieval:FOLDER), or keep "
+            "the last step (--set select_on=[])."
+        )
     held = hold_out(reading, settings.held_out)
     task = held_out_task(held.records)
     if task is None:

@@ -7,8 +7,10 @@ from typing import Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from nearer.encoder.pooling import check_pooling
+from nearer.encoder.template import named_template
 from nearer.evaluation.held_out_task import NAME as HELD_OUT
 from nearer.methods import METHODS
+from nearer.text.tokenise import normalisation
 from nearer.units import LARGEST_SEED
 
 # Larger sizes are a slip of the finger
@@ -25,12 +27,18 @@ class TrainingSettings(BaseModel):
     pooling: str | None = Field(
         description="how a model makes one vector of its tokens' vectors; null keeps what the model says"
     )
+    template: str | None = Field(
+        None, description="text around each sentence with {sentence} in it, or a name; null keeps what the model says"
+    )
+    text_normalisation: str | None = Field(
+        None, description="what is done to a text first: none, lowercase or full_stop; null keeps what the model says"
+    )
     head: bool = Field(description="train a new layer (Linear + tanh) after the pooling")
     pooler_as_head: bool = Field(
         False, description="start from the checkpoint's own pooling layer (published supervised SimCSE models have one)"
     )
-    data: Literal["sentences", "pairs", "triplets", "debiased", "lists"] = Field(
-        "sentences", description="what a record of the corpus is"
+    data: Literal["sentences", "pairs", "triplets", "debiased", "lists", "scored"] = Field(
+        "sentences", description="what a record of the corpus is; scored: a query with passages and their scores"
     )
     list_length: int | None = Field(
         None,
@@ -107,6 +115,18 @@ class TrainingSettings(BaseModel):
     def _known_pooling(cls, pooling: str | None) -> str | None:
         return None if pooling is None else check_pooling(pooling)
 
+    @field_validator("text_normalisation")
+    @classmethod
+    def _known_normalisation(cls, name: str | None) -> str | None:
+        if name is not None:
+            normalisation(name)
+        return name
+
+    @field_validator("template")
+    @classmethod
+    def _known_template(cls, template: str | None) -> str | None:
+        return None if template is None else named_template(template)
+
     @field_validator("max_length", mode="after")
     @classmethod
     def _room_for_a_sentence(cls, length: int | str) -> int | str:
@@ -117,7 +137,7 @@ class TrainingSettings(BaseModel):
     @field_validator("batch_size")
     @classmethod
     def _something_to_compare(cls, batch_size: int, info: ValidationInfo) -> int:
-        if batch_size < 2 and info.data.get("data") != "lists":
+        if batch_size < 2 and info.data.get("data") not in ("lists", "scored"):
             raise ValueError("leaves no in-batch negatives, 2 at least; a ranking list alone will do (data=lists)")
         return batch_size
 

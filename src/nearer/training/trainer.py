@@ -28,6 +28,8 @@ from nearer.training.working_copy import WorkingCopy, has_same_architecture
 
 # Lengths of captured batches: about so many different ones
 LENGTHS = 6
+# Batches whose tokens are counted where a step draws its rows
+SAMPLED = 32
 
 
 class Trainer:
@@ -120,10 +122,18 @@ class Trainer:
         padded = self._padded_layout()
         if not packed:
             return Layouts(padded)
-        quantum = max(64, math.ceil(self.feed.token_spread() / LENGTHS / 64) * 64)
+        quantum = max(64, math.ceil(self._token_spread() / LENGTHS / 64) * 64)
         modules: Any = self.model["method"]
         others = {name: padded for name, module in modules.items() if not has_same_architecture(module, self.encoder)}
         return Layouts(PackedLayout(self.encoder, longest=self.settings.longest, quantum=quantum), others)
+
+    def _token_spread(self) -> int:
+        """How far apart the largest and the smallest batch are, in tokens."""
+        if not self.method.draws_rows:
+            return self.feed.token_spread()
+        drawn = [self.method.inputs(self.feed.batch(number)) for number in range(min(SAMPLED, self.steps))]
+        totals = [sum(len(row) for each in inputs.passes.values() for row in each.rows) for inputs in drawn]
+        return max(totals) - min(totals)
 
     def _padded_layout(self) -> Layout:
         longest = self.settings.longest
