@@ -82,13 +82,9 @@ class TestCrossEncoder:
         answer = client.post("/v1/rerank", json={"query": QUERY, "documents": [f"rain {n}" for n in range(40)]})
         assert (answer.status_code, answer.json()["error"]["code"]) == (422, "too_many_tokens")
 
-    def test_it_waits_in_the_queue_of_all_texts(
-        self, client_of: Callable[..., TestClient], encoder: Encoder, judge: CrossEncoder
-    ) -> None:
-        model = ServedModel(encoder, "tiny", relevance=Relevance({"reranker": 1.0}, judge))
-        client = client_of(model, limits={"items": 60, "waiting": 40})
-        answer = client.post("/v1/rerank", json={"query": QUERY, "documents": [f"rain {n}" for n in range(50)]})
-        assert (answer.status_code, answer.json()["error"]["code"]) == (503, "overloaded")
+    def test_pairs_are_counted_among_the_texts(self, client: TestClient) -> None:
+        client.post("/v1/rerank", json={"query": QUERY, "documents": DOCUMENTS})
+        assert "nearer_texts_total 4.0" in client.get("/metrics").text
 
     def test_a_pair_costs_about_its_tokens(self, judge: CrossEncoder) -> None:
         pairs = PairTexts(judge, "a" * 40)

@@ -56,7 +56,8 @@ class Candidates(NamedTuple):
 
     @property
     def valid(self) -> NDArray[np.bool_]:
-        return self.rows != NONE
+        valid: NDArray[np.bool_] = self.rows != NONE
+        return valid
 
 
 class SearchOptions(TypedDict, total=False):
@@ -129,7 +130,7 @@ def best_candidates(candidates: Candidates, weights: Mapping[str, float], count:
 
 
 def add_judge(candidates: Candidates, judge: str, scores: NDArray[Any]) -> Candidates:
-    """scores: of all that is valid, row by row."""
+    """scores: of all that is valid, row by row (n,)."""
     filled = np.zeros(candidates.rows.shape, dtype=np.float64)
     filled[candidates.valid] = scores
     return Candidates(candidates.rows, {**candidates.scores, judge: filled})
@@ -139,8 +140,8 @@ def rank_candidates(candidates: Candidates, weights: Mapping[str, float]) -> lis
     """Of each query its rows by falling score, their scores, and their cosines."""
     fused = fuse(candidates.scores, _known(candidates, weights), candidates.valid)
     order = order_of(candidates.rows, fused)
-    arrays = (candidates.rows, fused, candidates.scores[VECTORS])
-    rows, scores, cosines = (np.take_along_axis(array, order, axis=1) for array in arrays)
+    rows = np.take_along_axis(candidates.rows, order, axis=1)
+    scores, cosines = (np.take_along_axis(one, order, axis=1) for one in (fused, candidates.scores[VECTORS]))
     counts = candidates.valid.sum(axis=1)
     return [(rows[n, :count], scores[n, :count], cosines[n, :count]) for n, count in enumerate(counts.tolist())]
 

@@ -22,12 +22,12 @@ from pydantic import Field
 
 from nearer.errors import DamagedError, InputError, SettingError, first_line
 from nearer.extras import require
-from nearer.progress import progress_bar
 from nearer.search.fusion import NONE
 from nearer.search.words import find_words
 from nearer.storage.checksums import check_folder
 from nearer.storage.sealed import read_sealed, write_sealed_json
 from nearer.storage.whole import whole_folder
+from nearer.terminal import progress_bar
 from nearer.typed_files import FileFacts
 
 FACTS, TERMS = "lexical.json", "terms.txt"
@@ -187,8 +187,9 @@ class LexicalIndex:
 
 def _fit(postings: _Postings, names: list[str], facts: LexicalFacts) -> bool:
     data, indices, indptr = postings
+    arrays: list[NDArray[Any]] = [data, indices, indptr]
     return (
-        all(array.dtype == dtype and array.ndim == 1 for array, dtype in zip(postings, ARRAYS.values(), strict=True))
+        all(array.dtype == dtype and array.ndim == 1 for array, dtype in zip(arrays, ARRAYS.values(), strict=True))
         and len(names) == len(set(names)) == facts.terms == len(indptr) - 1
         and len(data) == len(indices) == indptr[-1]
         and indptr[0] == 0

@@ -35,8 +35,8 @@ class RerankerSetup(_Setting):
     """A cross-encoder that has a second look at the best candidates."""
 
     model: str = Field(min_length=1, description="its folder or hub name; a relative one lies in the encoder's folder")
-    weight: float = Field(1.0, gt=0, le=LARGEST_WEIGHT, description="how much it counts beside the vectors' 1")
-    candidates: int = Field(100, ge=1, le=MOST_CANDIDATES, description="how many of the best it reads")
+    weight: float = Field(default=1.0, gt=0, le=LARGEST_WEIGHT, description="how much it counts beside the vectors' 1")
+    candidates: int = Field(default=100, ge=1, le=MOST_CANDIDATES, description="how many of the best it reads")
 
     @field_validator("model")
     @classmethod
@@ -62,11 +62,11 @@ class SearchSetup(_Setting):
         'vectors + 0.5 × BM25'
     """
 
-    lexical_weight: float = Field(0.0, ge=0, le=LARGEST_WEIGHT)
+    lexical_weight: float = Field(default=0.0, ge=0, le=LARGEST_WEIGHT)
     reranker: RerankerSetup | None = None
     query_prompt: str | None = None
     passage_prompt: str | None = None
-    candidates: int = Field(100, ge=1, le=MOST_CANDIDATES)
+    candidates: int = Field(default=100, ge=1, le=MOST_CANDIDATES)
 
     @property
     def weights(self) -> dict[str, float]:

@@ -60,7 +60,8 @@ def add_index_endpoints(app: FastAPI, service: Service) -> None:
                     texts = [snapshot.stored.texts[row] for row in candidates[number].rows[0].tolist()]
                     scored = await service.submit_pairs(request, hosted, judge, query, list(dict.fromkeys(texts)))
                     score_of = dict(zip(dict.fromkeys(texts), scored.vectors[:, 0].tolist(), strict=True))
-                    candidates[number] = add_judge(candidates[number], RERANKER, [score_of[text] for text in texts])
+                    read = np.array([score_of[text] for text in texts])
+                    candidates[number] = add_judge(candidates[number], RERANKER, read)
             return await service.submit_steps(
                 request, _step_hits(snapshot, candidates, body.k, service.limits, holding)
             )

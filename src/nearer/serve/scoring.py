@@ -87,7 +87,8 @@ def step_words(query: str, documents: Sequence[str]) -> Steps[Vectors]:
     """BM25 (documents), which knows no other texts than these."""
     lexical = LexicalIndex.build(documents)
     yield
-    return lexical.scores([query], np.arange(len(documents))[None])[0]
+    scores: Vectors = lexical.scores([query], np.arange(len(documents))[None])[0]
+    return scores
 
 
 def step_relevance(model: ServedModel, query: Vectors, documents: Vectors) -> Steps[Vectors]:

@@ -36,9 +36,9 @@ from nearer.encoder.fingerprint import deciding_config, digest_model
 from nearer.encoder.sources import model_folder
 from nearer.encoder.tokenizer import load_tokenizer
 from nearer.errors import InputError, ModelError, SettingError, first_line
-from nearer.progress import progress_bar
 from nearer.storage.checksums import check_folder
 from nearer.teachers.pair_tokens import PairRows, find_template, tokenise_bare
+from nearer.terminal import progress_bar
 from nearer.text.tokenise import tokenizer_fingerprint
 
 # Padded tokens that pass the model together.
@@ -221,7 +221,8 @@ class CrossEncoder:
             sides.append(Tokenised.of(tokenise_bare(self.tokenizer, chosen, self.max_length + 1)))
         numbers = np.stack([first_numbers.reshape(-1), second_numbers.reshape(-1)], axis=1)
         left = self.tokenizer.truncation_side == "left"
-        rows = PairRows.of(self.template, *sides, numbers, max_length=self.max_length, left=left)
+        one, two = sides
+        rows = PairRows.of(self.template, one, two, numbers, max_length=self.max_length, left=left)
         for counter in (self.cut_counter, OF_THIS_PROCESS):
             counter.add(self.max_length, len(numbers), int(rows.cut.sum()))
         return rows
