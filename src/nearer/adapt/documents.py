@@ -20,7 +20,7 @@ from nearer.adapt.document_files import FileAccount, Unreadable, find_files
 from nearer.adapt.document_readers import RawDocument, ReaderOptions, TxtRule, read_file
 from nearer.adapt.duplicates import find_duplicates, find_near_duplicates
 from nearer.errors import InputError
-from nearer.progress import progress_bar
+from nearer.terminal import progress_bar
 from nearer.text.records import BETWEEN
 
 SHOWN = 5  # files, duplicates or blocks that the account names of each kind

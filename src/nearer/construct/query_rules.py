@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Literal, get_args
 
-from nearer.construct.list_rules import cleaned
+from nearer.construct.list_growth import cleaned
 
 Style = Literal["question", "keywords", "claim", "plain_words"]
 STYLES: tuple[Style, ...] = get_args(Style)

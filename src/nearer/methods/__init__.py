@@ -8,6 +8,7 @@ from functools import cache
 from importlib.metadata import entry_points
 
 from nearer.errors import SettingError, tell
+from nearer.extras import load_plugin
 from nearer.methods.contract import Batch, Inputs, Losses, Method, Modules, Outputs, Pass, RecordForm, Tokens
 from nearer.methods.debcse import DebCSE, DebCSESettings
 from nearer.methods.facts import MethodFacts, Paper
@@ -16,7 +17,6 @@ from nearer.methods.rankcse import RankCSE, RankCSESettings
 from nearer.methods.rankencoder import RankEncoderSettings, RankEncoderTraining
 from nearer.methods.refine import Refinement, RefinementSettings
 from nearer.methods.simcse import SimCSE, SimCSESettings
-from nearer.plugins import load_plugin
 
 METHODS: dict[str, type[Method]] = {
     method.facts.name: method

@@ -183,7 +183,7 @@ class _Step:
 
     @torch.no_grad()
     def _replace_tokens(self, group: Group, portion: Portion) -> None:
-        """New ids in place of the chosen ones, from what came out of the same rows of an earlier pass."""
+        """New ids instead of the chosen ones, from what came out of the same rows of an earlier pass."""
         number, source = next(
             (number, each) for number, each in enumerate(self.plan.groups) if each.passes[0][0] == group.replaces
         )

@@ -192,15 +192,15 @@ class Noise:
     """Dropout as a function of seeds: one for each dropout of the model, drawn anew for each pass."""
 
     def __init__(self, model: nn.Module) -> None:
-        places = [
+        dropouts = [
             (module, name)
             for module in model.modules()
             for name, child in module.named_children()
             if isinstance(child, nn.Dropout) and child.p > 0
         ]
         device = next(model.parameters()).device
-        self.seeds = torch.zeros(len(places), dtype=torch.int64, device=device)
-        for number, (module, name) in enumerate(places):
+        self.seeds = torch.zeros(len(dropouts), dtype=torch.int64, device=device)
+        for number, (module, name) in enumerate(dropouts):
             rate = getattr(module, name).p
             setattr(module, name, SeededDropout(rate, self.seeds[number : number + 1]))
 
