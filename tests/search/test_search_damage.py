@@ -71,7 +71,7 @@ class TestDamage:
     @pytest.mark.parametrize(
         ("changes", "message"),
         [
-            ({"format": 7}, "has format 7, this version of nearer reads 3; build the index anew"),
+            ({"format": 7}, "has format 7, this version of nearer reads 4; build the index anew"),
             ({"dimension": 64}, "vectors.bin: has 7,680 bytes, 15,360 belong there"),
             ({"dimension": 16}, "holds 60 vectors of 32 numbers"),
             ({"count": 61}, "its sources have 60 rows, its count is 61"),

@@ -13,7 +13,7 @@ import pytest
 from nearer.encoder import Encoder
 from nearer.search import SearchIndex
 from nearer.serve.model import ServedModel
-from nearer.serve.text_endpoints import step_matrix_rows, step_pair_scores, step_relevance
+from nearer.serve.scoring import step_matrix_rows, step_pair_scores, step_relevance
 from nearer.teachers import RankEncoder
 from patience import HANG
 

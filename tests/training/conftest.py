@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -14,8 +15,10 @@ import torch
 from nearer.encoder import Encoder
 from nearer.methods import METHODS
 from nearer.text.reading import Reading, ReadOptions
+from nearer.text.scored_lists import ScoredLists
 from nearer.text.shapes import SHAPES
 from nearer.text.token_store import open_store
+from nearer.training.corpus import open_corpus
 from nearer.training.settings import TrainingSettings
 from nearer.training.trainer import Trainer
 
@@ -26,6 +29,18 @@ until someone has lunch far away""".split()  # noqa: SIM905
 def sentences(count: int, seed: int) -> list[str]:
     draw = random.Random(seed)
     return [" ".join(draw.choices(WORDS, k=draw.randint(3, 12))) for _ in range(count)]
+
+
+def write_scored(path: Path, lines: list[str]) -> Path:
+    """Scored lists of unequal lengths with short queries, whose scores are the words that query and passage share."""
+    draw = random.Random(4)
+    records = []
+    for line in lines[:40]:
+        query, passages = " ".join(line.split()[:3]), draw.sample(lines[40:-1], draw.randint(12, 20))
+        scores = [len(set(query.split()) & set(passage.split())) + draw.random() for passage in passages]
+        records.append({"query": query, "passages": passages, "scores": scores})
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    return path
 
 
 @pytest.fixture
@@ -107,6 +122,10 @@ def make_trainer(tiny_model: Callable[[str], Path], corpus: Path, tmp_path: Path
         if made.head:
             encoder.add_head(torch.Generator().manual_seed(0))
         taught = method_class(method_settings(**own))
+        if data == "scored":
+            lists = ScoredLists(write_scored(tmp_path / "scored.jsonl", corpus.read_text().split("\n")), ReadOptions())
+            taught.prepare(encoder, lists, max_length=made.longest)
+            return Trainer(encoder, taught, open_corpus(lists, encoder, taught, made.longest, progress=False)[0], made)
         reading: Reading[Any] = Reading(text, SHAPES[data], ReadOptions())
         taught.prepare(encoder, reading, max_length=made.longest)
         store = open_store(reading, encoder.tokenizer, max_length=made.max_length)

@@ -35,6 +35,8 @@ OF = {
     "diffcse": {"pooling": "cls", "detection_weight": 0.5, "max_length": 16},
 }
 
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("promptbert", "sncse")]
+
 
 @pytest.fixture
 def generator(tiny_model: Callable[[str], Path], tmp_path: Path) -> Path:

@@ -39,6 +39,8 @@ SHAPES_OF_RUNS = [
     {"mlm_weight": 0.5},
     {"two_encoders": True},
     {"accumulation": 3},
+    {"method": "lists", "data": "scored", "pooling": "mean", "head": False, "teachers": ["mpnet"]},
+    {"method": "lists", "data": "scored", "pooling": "mean", "head": False, "query_max_length": 4},
 ]
 
 

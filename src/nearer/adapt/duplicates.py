@@ -24,6 +24,7 @@ BANDS, ROWS = 12, 4  # a pair at 0.8 shares a band with probability 0.998, one a
 AT_ONCE = 2**20  # shingles
 # Words, and each sign of scripts that are written without spaces
 _WORD = re.compile(r"[぀-ヿ㐀-鿿豈-﫿ｦ-ﾟ]|[^\W぀-ヿ㐀-鿿豈-﫿ｦ-ﾟ]+")
+_ASCII_WORD = re.compile(r"\w+")  # the same there, and three times as fast
 
 
 def find_duplicates(texts: Sequence[str]) -> dict[int, int]:
@@ -71,7 +72,7 @@ def _shingles(texts: Sequence[str]) -> tuple[Hashes, NDArray[np.int64]]:
     lengths = [0]
     hashes: list[int] = []
     for text in texts:
-        words = _WORD.findall(text.lower())
+        words = (_ASCII_WORD if text.isascii() else _WORD).findall(text.lower())
         if len(words) < FEWEST_WORDS:
             lengths.append(0)
             continue

@@ -78,7 +78,7 @@ def split_passages(document: Document, longest: int = LONGEST) -> list[Passage]:
 
 def count_words(text: str) -> int:
     """White space ends a word; in Chinese and Japanese two signs count as one."""
-    return len(_WORDS.findall(text))
+    return len(text.split()) if text.isascii() else len(_WORDS.findall(text))
 
 
 def document_sentences(document: Document) -> list[str]:

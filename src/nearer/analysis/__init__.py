@@ -20,16 +20,19 @@ from nearer.analysis.geometry import (
 from nearer.analysis.rank_space import RankSpace, compare_spaces, gain_by_neighbours, shared_neighbours
 from nearer.analysis.ratings import Distributions, GroupScores, rating_distributions, scores_by_rating
 from nearer.analysis.side_by_side import RankingExample, SideBySide, ranking_examples, side_by_side
+from nearer.analysis.threshold import CorpusThreshold, PairThreshold, threshold_of_corpus, threshold_of_pairs
 from nearer.analysis.training_path import PathPoint, run_path, trace_path
 
 __all__ = [
     "Analysis",
     "Comparison",
+    "CorpusThreshold",
     "Distributions",
     "EncodedTask",
     "Geometry",
     "GroupScores",
     "MeanPair",
+    "PairThreshold",
     "PathPoint",
     "RankSpace",
     "RankingExample",
@@ -55,6 +58,8 @@ __all__ = [
     "shared_neighbours",
     "side_by_side",
     "singular_spectrum",
+    "threshold_of_corpus",
+    "threshold_of_pairs",
     "trace_path",
     "uniformity",
     "write_analyses",

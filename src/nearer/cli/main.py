@@ -31,6 +31,7 @@ from nearer.cli import (
     settings,
     sweep,
     teachers,
+    threshold,
     train,
 )
 from nearer.errors import ModelWarning, NearerError
@@ -102,6 +103,7 @@ app.command()(models.encode)
 app.command()(models.similarity)
 app.command()(models.rank)
 app.command()(compare.compare)
+app.command()(threshold.threshold)
 app.command()(analyse.analyse)
 app.command()(report.report)
 app.command()(train.train)

@@ -189,11 +189,34 @@ def rank(
         str, typer.Argument(metavar="FILE", help="Candidates: txt, csv, tsv, jsonl, parquet, hf:NAME; or -.")
     ],
     top: Annotated[int | None, typer.Option(min=1, help="Show only so many. Default: all.")] = None,
+    rerank: Annotated[
+        str | None,
+        typer.Option(metavar="CROSS", help="A cross-encoder that counts beside the model; 'none' for none."),
+    ] = None,
+    rerank_weight: Annotated[
+        float | None,
+        typer.Option(
+            callback=options.finite, min=0.0001, max=100, help="How much the cross-encoder counts beside the model's 1."
+        ),
+    ] = None,
+    lexical_weight: Annotated[
+        float | None,
+        typer.Option(
+            callback=options.finite, min=0, max=100, help="How much shared words (BM25) count beside the model's 1."
+        ),
+    ] = None,
     loading: Loading = LOADING,
     text_reading: TextReading = TEXT_READING,
 ) -> None:
-    """Rank the sentences of a file: the nearest to the query first. Prints similarity, line and sentence."""
+    """Rank the sentences of a file: the nearest to the query first. Prints score, line and sentence.
+
+    The score is the similarity. Where a cross-encoder or words count too, by options or by the model's set-up, it is
+    the weighted sum of what each says, in standard deviations.
+    """
     from nearer.baselines import load_scorer
+    from nearer.search.hybrid import rank_texts
+    from nearer.search.setup import find_setup
+    from nearer.teachers import CrossEncoder
     from nearer.text import read_sentences
 
     reading = read_sentences(file, **text_reading.arguments())
@@ -204,5 +227,9 @@ def rank(
         model,
         **loading.arguments(),
     )
-    for ranked in encoder.rank(query, [sentence for _, sentence in located], top=top):
+    setup = find_setup(model).changed(
+        lexical_weight=lexical_weight, reranker=False if rerank == "none" else rerank, rerank_weight=rerank_weight
+    )
+    judge = None if setup.reranker is None else CrossEncoder.load(setup.reranker.model, device=loading.device)
+    for ranked in rank_texts(encoder, query, [sentence for _, sentence in located], setup, reranker=judge, top=top):
         put_data(f"{ranked.score:.4f}\t{located[ranked.place][0]}\t{one_line(ranked.sentence)}")

@@ -1,9 +1,7 @@
-"""Commands on a saved index: search build, search add, search remove, search query, search info."""
+"""Commands that make a saved index and change it: search build, search add, search remove."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -13,16 +11,16 @@ import typer
 
 from nearer.cli import options
 from nearer.cli.bundles import Loading, with_bundles
-from nearer.cli.output import one_line, put, say, show_report, show_table
+from nearer.cli.output import say, show_report
+from nearer.cli.search_query import OPENING, Index, Opening, info, noun, query
 from nearer.errors import SettingError
 
 if TYPE_CHECKING:
-    from nearer.search import Document, Hit, Manifest, SearchIndex
+    from nearer.search import Document, SearchIndex
     from nearer.text import Reading
 
 app = typer.Typer(no_args_is_help=True, help="Find the sentences or documents that are nearest in meaning.")
 
-QUERIES_AT_ONCE = 256
 MAX_CHARACTERS = 1_000_000  # as `nearer.search.documents` has it, which costs an import
 
 
@@ -33,7 +31,6 @@ class KindName(StrEnum):
     hnsw = "hnsw"
 
 
-Index = Annotated[Path, typer.Argument(metavar="INDEX", help="A folder that `nearer search build` has made.")]
 Text = Annotated[str, typer.Argument(metavar="FILE", help="Sentences: txt, csv, tsv, jsonl, parquet, hf:NAME; or -.")]
 
 
@@ -76,24 +73,7 @@ class DocumentReading:
         )
 
 
-@dataclass(frozen=True)
-class Opening:
-    """How an index is opened, with the model that made it."""
-
-    model: Annotated[
-        str | None,
-        typer.Option(
-            "--model",
-            metavar="MODEL",
-            help="Where the model of the index is now. Default: where it was when the index was built.",
-        ),
-    ] = None
-    device: options.Device = None
-    trust_remote_code: options.RemoteCode = False
-    allow_pickle: options.AllowPickle = False
-
-
-INDEX_LOADING, DOCUMENT_READING, OPENING = IndexLoading(), DocumentReading(), Opening()
+INDEX_LOADING, DOCUMENT_READING = IndexLoading(), DocumentReading()
 
 
 @app.command("build")
@@ -114,6 +94,15 @@ def build(
     ] = 0.95,
     prompt: Annotated[str | None, typer.Option(help="Name of the model's prompt for sentences.")] = None,
     query_prompt: Annotated[str | None, typer.Option(help="Name of the model's prompt for queries.")] = None,
+    lexical_weight: Annotated[
+        float | None,
+        typer.Option(
+            callback=options.finite,
+            min=0,
+            max=100,
+            help="How much shared words (BM25) count beside the vectors' 1. Default: the model's set-up, or 0.",
+        ),
+    ] = None,
     seed: Annotated[
         int, typer.Option(min=0, max=options.LARGEST_FAISS_SEED, help="Seed of the clustering and of the samples.")
     ] = 0,
@@ -147,6 +136,7 @@ def build(
         query_prompt=query_prompt,
         passages=passages,
         overlap=overlap,
+        lexical_weight=lexical_weight,
         seed=seed,
         progress=True,
         overwrite=force,
@@ -204,104 +194,8 @@ def remove(
     _say_what_it_is(index, opened)
 
 
-@app.command("query")
-@with_bundles
-def query(
-    index: Index,
-    texts: Annotated[list[str] | None, typer.Argument(metavar="TEXT…", help="What to look for.")] = None,
-    k: Annotated[int, typer.Option("-k", "--top", min=1, help="How many results to show for each query.")] = 10,
-    file: Annotated[str | None, typer.Option(help="A file of queries (txt, csv, tsv, jsonl, parquet); or -.")] = None,
-    json_lines: Annotated[bool, typer.Option("--json", help="Print a line of JSON for each query.")] = False,
-    exact: Annotated[
-        bool, typer.Option("--exact", help="Compare with all vectors, whatever kind the index has.")
-    ] = False,
-    rerank: Annotated[
-        int,
-        typer.Option(
-            min=0,
-            help="Take so many, and order them by how alike they and the query rank a corpus (RankEncoder).",
-        ),
-    ] = 0,
-    inference_weight: Annotated[
-        float | None,
-        typer.Option(
-            callback=options.finite,
-            min=0,
-            max=1,
-            help="λ_inf of --rerank: 1 uses ranks alone, a lower value mixes in cosines.",
-        ),
-    ] = None,
-    all_passages: Annotated[
-        bool, typer.Option("--all-passages", help="Of an index of passages: any number of them of one document.")
-    ] = False,
-    whole: Annotated[
-        bool, typer.Option("--whole", help="Print whole texts instead of the part that fits the query best.")
-    ] = False,
-    columns: options.Columns = None,
-    opening: Opening = OPENING,
-) -> None:
-    """Print what is nearest to a text: score, id or line, and text. --rerank orders it as a RankEncoder does."""
-    from nearer.search import SearchIndex
-    from nearer.text import read_sentences
-    from nearer.text.batches import chunks
-
-    if bool(texts) == (file is not None):
-        raise SettingError("give either texts or --file of them.")
-    opened = SearchIndex.open(index, **asdict(opening))
-    if k > len(opened):
-        say(f"-k {k}: the index has {len(opened):,} {_noun(opened.manifest)}; all of them are shown")
-    reading = None if file is None else read_sentences(file, columns=options.column_names(columns))
-    for queries in chunks(reading if reading is not None else texts or [], QUERIES_AT_ONCE):
-        found = opened.search(
-            queries, k, exact=exact, rerank=rerank, inference_weight=inference_weight, all_passages=all_passages
-        )
-        for text, hits in zip(queries, found, strict=True):
-            if json_lines:
-                put(json.dumps({"query": text, "hits": [asdict(hit) for hit in hits]}, ensure_ascii=False))
-            else:
-                _show_hits(text, hits, opened.manifest, whole=whole)
-    if reading is not None:
-        show_report(reading.report)
-        reading.report.check_kept(told=True)
-
-
-@app.command("info")
-def info(
-    index: Index,
-    json_manifest: Annotated[bool, typer.Option("--json", help="Print the manifest as JSON.")] = False,
-) -> None:
-    """Say what an index holds, which model made it and how queries are answered."""
-    from nearer.search import SearchIndex
-
-    opened = SearchIndex.open(index)
-    manifest = opened.manifest
-    if json_manifest:
-        put(manifest.model_dump_json(indent=2))
-        return
-    size = sum(path.stat().st_size for path in index.iterdir() if path.is_file())
-    for name, value in [
-        (_noun(manifest), f"{len(opened):,}"),
-        *([("passages", _passages_note(manifest, len(opened.rows)))] if manifest.passages else []),
-        *([("removed", f"{manifest.removed.rows:,} rows, still on the disk")] if manifest.removed else []),
-        ("vectors", f"{manifest.dimension} numbers each, float32"),
-        ("kind", manifest.note()),
-        ("model", f"{manifest.model.name} ({manifest.model.fingerprint})"),
-        ("precision", manifest.model.precision),
-        ("read", f"{manifest.model.options.get('max_length')} tokens of each text"),
-        *(("text", f"{source.source}: {source.rows:,} sentences") for source in manifest.sources),
-        ("on disk", f"{size / 2**20:,.1f} MiB"),
-        ("made with", ", ".join(f"{library} {version}" for library, version in manifest.libraries.items())),
-    ]:
-        put(f"{name:<10} {value}")
-
-
-def _noun(manifest: Manifest) -> str:
-    return "documents" if manifest.id_bytes or manifest.passages else "sentences"
-
-
-def _passages_note(manifest: Manifest, rows: int) -> str:
-    size, overlap = manifest.passages or (0, 0)
-    return f"{rows:,}, of {size} tokens, {overlap} of them repeated"
+app.command("query")(with_bundles(query))
+app.command("info")(info)
 
 
 def _say_what_it_is(folder: Path, index: SearchIndex) -> None:
@@ -309,30 +203,5 @@ def _say_what_it_is(folder: Path, index: SearchIndex) -> None:
     if replaced := manifest.sources[-1].replaced:
         say(f"{replaced:,} {'document was' if replaced == 1 else 'documents were'} replaced by others of the same id")
     cut = f" in {len(index.rows):,} passages" if manifest.passages else ""
-    say(f"{folder}: {len(index):,} {_noun(manifest)}{cut}; {manifest.note()}")
-
-
-def _show_hits(text: str, hits: Iterable[Hit], manifest: Manifest, *, whole: bool) -> None:
-    from rich.table import Table
-
-    from nearer.search.snapshot import cut_snippet
-
-    several_sources = len(manifest.sources) > 1
-
-    table = Table(title=one_line(text), title_justify="left", box=None, pad_edge=False)
-    table.add_column("score", justify="right")
-    if manifest.id_bytes:
-        table.add_column("id", overflow="fold")
-    table.add_column("line", justify="right")
-    if manifest.passages:
-        table.add_column("passage", justify="right")
-    if several_sources:
-        table.add_column("file", overflow="fold")
-    table.add_column("sentence" if _noun(manifest) == "sentences" else "text", overflow="fold")
-    for hit in hits:
-        where = [one_line(hit.id or "")] if manifest.id_bytes else []
-        where.append(str(hit.line))
-        where += [f"{hit.passage}/{hit.passages}"] if manifest.passages else []
-        where += [hit.source] if several_sources else []
-        table.add_row(f"{hit.score:.4f}", *where, one_line(hit.text) if whole else cut_snippet(hit.text, text))
-    show_table(table)
+    words = "" if manifest.setup.is_plain else f"; {manifest.setup.describe()}"
+    say(f"{folder}: {len(index):,} {noun(manifest)}{cut}; {manifest.note()}{words}")

@@ -16,7 +16,8 @@ from nearer.extras import require
 
 if TYPE_CHECKING:
     from nearer.search import SearchIndex
-    from nearer.serve.model import ServedModel
+    from nearer.search.model import Rerankers
+    from nearer.serve.model import Relevance, ServedModel
 
 
 @with_bundles
@@ -26,6 +27,14 @@ def serve(
         Path | None,
         typer.Option(
             help="An index by `nearer search build` with this model. It adds /v1/search, the map, the geometry."
+        ),
+    ] = None,
+    rerank: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CROSS",
+            help="A cross-encoder: /v1/rerank and its like score by it alone. 'none': by the model's similarity. "
+            "Default: as the model's set-up says.",
         ),
     ] = None,
     beside: Annotated[
@@ -168,6 +177,7 @@ def serve(
             model,
             index,
             name,
+            rerank=rerank,
             normalize=normalize,
             **loading.arguments(precision=precision.value),
         )
@@ -211,14 +221,18 @@ def _load(
     called: str | None,
     *,
     normalize: bool | None,
+    rerank: str | None = None,
     of: str = "--index",
     **options: Any,
 ) -> _Loaded:
     """called: what requests call it. of: the option that named the index."""
     from nearer.baselines import load_scorer
+    from nearer.search.model import Rerankers
     from nearer.serve.model import ServedModel
 
     loaded = load_scorer(name, **options)
+    rerankers = Rerankers(options["device"])
+    relevance = _find_relevance(name, rerank, rerankers)
     opened = None
     if index is not None:
         from nearer.encoder import Encoder
@@ -229,4 +243,22 @@ def _load(
             raise SettingError(f"{of}: {name} has no index; name the model that the index was built by.")
         opened = SearchIndex.open(index, model=loaded)
         _ = opened.model.loaded  # another model than the index' own is told now, not to the first who searches
-    return _Loaded(ServedModel(loaded, called, normalize=normalize), opened)
+        opened.rerankers = rerankers
+        if (reranker := opened.manifest.setup.reranker) is not None:
+            rerankers.load(reranker.model)
+    return _Loaded(ServedModel(loaded, called, normalize=normalize, relevance=relevance), opened)
+
+
+def _find_relevance(name: str, rerank: str | None, rerankers: Rerankers) -> Relevance | None:
+    """What scores documents for a query: a cross-encoder that was asked for alone, or all that the set-up has."""
+    from nearer.search.fusion import RERANKER
+    from nearer.search.setup import find_setup
+    from nearer.serve.model import Relevance
+
+    if rerank not in (None, "none"):
+        return Relevance({RERANKER: 1.0}, rerankers.load(str(rerank)))
+    setup = find_setup(name)
+    if setup.is_plain or rerank == "none":
+        return None
+    judge = None if setup.reranker is None else rerankers.load(setup.reranker.model)
+    return Relevance(setup.weights, judge)

@@ -95,9 +95,19 @@ class Construction:
 
     def reject(self, number: int, reason: str, detail: Any = None) -> None:
         """A piece that does not become a record; `detail` (what was there) stays in the journal."""
-        self._write([{"number": number, "rejected": reason, **({} if detail is None else {"detail": detail})}])
-        self.done.add(number)
-        self.rejected[reason] += 1
+        self.reject_many([(number, reason, detail)])
+
+    def reject_many(self, pieces: Iterable[tuple[int, str, Any]]) -> None:
+        """Numbers, reasons and details, written at once."""
+        pieces = list(pieces)
+        self._write(
+            [
+                {"number": number, "rejected": reason, **({} if detail is None else {"detail": detail})}
+                for number, reason, detail in pieces
+            ]
+        )
+        self.done.update(number for number, _, _ in pieces)
+        self.rejected.update(reason for _, reason, _ in pieces)
 
     def records(self) -> Iterator[tuple[int, dict[str, Any]]]:
         """The records so far, by number; one at a time is in memory."""

@@ -16,12 +16,15 @@ from typing import Literal, Protocol, get_args
 
 from nearer.errors import InputError, SettingError
 
+TURN = "\x1e"  # between the turns of a prompt: a sign that no text has
+
 
 @dataclass(frozen=True)
 class Request:
     """One sentence to generate.
 
-    prompt: the text in front of it, as a user's turn (the engine puts the model's chat template around it);
+    prompt: the text in front of it, as a user's turn (the engine puts the model's chat template around it), or several
+    turns with `TURN` between them: the user's, the model's, and so on, the last one the user's;
     away_from: the prompt of the sentence before the last, None for the first one. Tokens are chosen by
     (1 + guidance) log p(· | prompt) − guidance log p(· | away_from)  (Eq. 4). number, step: whose it is, for the
     builder, and what its random numbers follow from. one_line: the answer ends at the first line break behind some

@@ -35,6 +35,7 @@ from nearer.search.build_state import (
 )
 from nearer.search.documents import Passages, cut_into_passages, iter_documents
 from nearer.search.manifest import (
+    CHECKSUMMED,
     FORMAT,
     MANIFEST,
     Kind,
@@ -48,8 +49,10 @@ from nearer.search.manifest import (
 from nearer.search.nearest_neighbours import Structure, Vectors, load_faiss
 from nearer.search.removal import find_replaced_rows, forget_older, open_removed, write_removed
 from nearer.search.row_store import Extent, NewRows, RowWriter, StoredRows, add_missing_files, add_missing_pieces
+from nearer.search.setup import SearchSetup
 from nearer.search.text_store import ANEW
 from nearer.search.tuning import Wanted, choose_effort, choose_groups, choose_kind, trained_on_too_few
+from nearer.search.words_part import forget_older_words, write_words
 from nearer.storage.locks import written_by_us_alone
 from nearer.storage.sealed import write_sealed_json
 from nearer.storage.whole import make_folder, put_in_place
@@ -70,10 +73,12 @@ def build_index(
     wanted: Wanted,
     *,
     passages: Passages | None = None,
+    setup: SearchSetup | None = None,
     progress: bool = False,
     overwrite: bool = False,
 ) -> None:
-    """fingerprint: of the text, see `source_fingerprint`. passages: how texts are cut, None for not at all."""
+    """fingerprint: of the text, see `source_fingerprint`. passages: how texts are cut, None for not at all. setup: how
+    queries will be answered; BM25 is made if it counts."""
     folder = partial_folder(out)
     try:
         make_folder(folder)
@@ -92,7 +97,7 @@ def build_index(
                 if not (folder / PENDING).exists():  # nothing to go on with
                     shutil.rmtree(folder, ignore_errors=True)
                 raise
-            _complete(folder, encoder.dimension, facts, reading, pending, added, wanted, None, progress)
+            _complete(folder, encoder.dimension, facts, reading, pending, added, wanted, None, setup, progress)
             if out.is_dir() and not any(out.iterdir()):
                 out.rmdir()
             put_in_place(folder, out)
@@ -122,7 +127,7 @@ def add_to_index(
                 reading.source, fingerprint, manifest.model, base, manifest.generation + 1, manifest.passages
             )
             pending = resume_or_begin(folder, new, encoder.dimension, fresh=fresh)
-            if manifest.format < FORMAT and pending.rows == base.rows:
+            if manifest.format < CHECKSUMMED and pending.rows == base.rows:
                 if manifest.format == 1:
                     add_missing_files(folder, base.rows)
                 add_missing_pieces(folder, base, manifest.dimension, back)
@@ -133,7 +138,18 @@ def add_to_index(
                 except InputError:
                     forget_pending(folder)
                     raise
-            _complete(folder, encoder.dimension, manifest.model, reading, pending, added, wanted, manifest, progress)
+            _complete(
+                folder,
+                encoder.dimension,
+                manifest.model,
+                reading,
+                pending,
+                added,
+                wanted,
+                manifest,
+                manifest.setup,
+                progress,
+            )
             (folder / PENDING).unlink(missing_ok=True)
     except OSError as error:
         raise InputError(f"{folder}: the index cannot be written ({error.strerror or error}).") from None
@@ -218,6 +234,7 @@ def _complete(
     added: _Added,
     wanted: Wanted,
     before: Manifest | None,
+    setup: SearchSetup | None,
     progress: bool,
 ) -> None:
     """Make the structure for all rows, then let the manifest say that they are there."""
@@ -232,7 +249,12 @@ def _complete(
         structure = _structure(folder, kind, stored.vectors, wanted, before, pending.generation, progress)
     removed = np.empty(0, dtype=np.int64) if before is None else open_removed(folder, before)
     rows, replaced = find_replaced_rows(stored, pending.base_rows, removed)
-    removal = write_removed(folder, pending.generation, np.concatenate([removed, rows]))
+    gone = np.concatenate([removed, rows])
+    removal = write_removed(folder, pending.generation, gone)
+    setup = setup or SearchSetup()
+    lexical = None
+    if (before is not None and before.lexical is not None) or (before is None and setup.lexical_weight):
+        lexical = write_words(folder, pending.generation, stored, gone, progress=progress)
     source = SourceFacts(
         source=reading.source,
         first_row=pending.base_rows,
@@ -259,6 +281,8 @@ def _complete(
         documents=extent.documents,
         passages=pending.passages,
         removed=removal,
+        setup=setup,
+        lexical=lexical,
     )
     write_sealed_json(folder / MANIFEST, manifest.model_dump())
     # from here on it counts; what is left over does no harm if this is not reached
@@ -266,6 +290,7 @@ def _complete(
         if structure is None or left_over.name != structure.file:
             left_over.unlink()
     forget_older(folder, removal)
+    forget_older_words(folder, lexical)
 
 
 class _Row(NamedTuple):

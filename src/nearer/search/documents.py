@@ -81,6 +81,24 @@ def read_documents(
     return Reading(source, shape, ReadOptions(max_characters=max_characters, **options), argument=argument)
 
 
+def as_reading(source: Source | Reading[Any], columns: Sequence[str] | None, id_column: str | None) -> Reading[Any]:
+    """What is given, read as documents unless it is a reading already."""
+    if not isinstance(source, Reading):
+        return read_documents(source, columns=columns, id_column=id_column)
+    if columns is not None or id_column is not None:
+        raise SettingError("columns, id_column: are for a source; a Reading has its own (read_documents).")
+    return source
+
+
+def make_passages(size: int | None, overlap: int | None) -> Passages | None:
+    """None: texts are not cut. Without an overlap, an eighth is repeated."""
+    if size is None:
+        if overlap is not None:
+            raise SettingError("overlap: is of passages; say how long they are (passages).")
+        return None
+    return Passages(size, size // 8 if overlap is None else overlap)
+
+
 def iter_documents(reading: Reading[Any]) -> Iterator[tuple[int, Document]]:
     """With their lines; sentences are documents without an id."""
     for line, record in reading.located():

@@ -98,5 +98,11 @@ def order_candidates(candidates: NDArray[Any], fused: NDArray[Any], top: int | N
     Shapes:
         candidates, fused: (queries, candidates). Returns two of (queries, `top` or candidates).
     """
-    order = np.lexsort((candidates, -fused), axis=1)[:, :top]
+    order = order_of(candidates, fused)[:, :top]
     return np.take_along_axis(candidates, order, axis=1), np.take_along_axis(fused, order, axis=1)
+
+
+def order_of(candidates: NDArray[Any], fused: NDArray[Any]) -> Numbers:
+    """The indices (queries, candidates) by which `order_candidates` orders."""
+    order: Numbers = np.lexsort((candidates, -fused), axis=1)
+    return order

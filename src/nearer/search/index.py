@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearer.errors import InputError, SettingError
+from nearer.search.lexical import load_bm25s
 from nearer.search.manifest import AskedKind, Manifest, read_manifest
-from nearer.search.model import IndexModel, Reranking, describe_model, encoder_of
+from nearer.search.model import IndexModel, Rerankers, Reranking, check_rerank, describe_model, encoder_of
 from nearer.search.nearest_neighbours import Vectors, load_faiss
+from nearer.search.setup import find_setup
 from nearer.search.snapshot import Hit, Snapshot, open_snapshot
 
 if TYPE_CHECKING:
-    from nearer.search.documents import Passages
+    from nearer.search.hybrid import SearchOptions
     from nearer.search.model import AnyModel
+    from nearer.teachers import CrossEncoder
     from nearer.text.in_memory import Source
     from nearer.text.reading import Reading
 
@@ -41,8 +44,9 @@ class SearchIndex:
     def __init__(self, folder: Path, model: IndexModel, snapshot: Snapshot) -> None:
         self.folder = folder
         self.model = model
-        self._snapshot = snapshot
+        self.snapshot = snapshot
         self._reranking = Reranking(model)
+        self.rerankers = Rerankers(model.device)
 
     @classmethod
     def open(
@@ -86,6 +90,7 @@ class SearchIndex:
         passages: int | None = None,
         overlap: int | None = None,
         max_length: int | None = None,
+        lexical_weight: float | None = None,
         seed: int = 0,
         device: Any = None,
         progress: bool = False,
@@ -109,6 +114,8 @@ class SearchIndex:
             overlap: How many of these are those of the piece before; None: an eighth.
             max_length: Tokens of a text that are read; None takes the 95th percentile of the text's lengths where that
                 is more than the model's own, up to what the model takes.
+            lexical_weight: How much BM25 counts beside the vectors, which is then kept with them; None does as the
+                model's set-up says, see `SearchSetup`, and 0 leaves it out.
             seed: Of the clustering and of the samples.
             device: Where the model computes; None takes a GPU if there is one.
             progress: Show a bar.
@@ -118,19 +125,23 @@ class SearchIndex:
         from nearer.encoder import Encoder
         from nearer.search.build_state import source_fingerprint
         from nearer.search.building import build_index
-        from nearer.search.documents import choose_length, count_special_tokens
+        from nearer.search.documents import as_reading, choose_length, count_special_tokens, make_passages
         from nearer.search.manifest import check_output
         from nearer.search.tuning import Wanted
         from nearer.teachers import load_model
 
         wanted = Wanted(kind, recall, seed)
         wanted.check()
-        pieces = _passages(passages, overlap)
+        pieces = make_passages(passages, overlap)
         path = Path(out)
         load_faiss()  # whatever is missing or wrong should not cost the loading of a model
         check_output(path, overwrite=overwrite)
-        reading = _reading(source, columns, id_column)
+        reading = as_reading(source, columns, id_column)
         fingerprint = source_fingerprint(reading)
+        setup = find_setup(model).changed(lexical_weight=lexical_weight)
+        if setup.lexical_weight:
+            load_bm25s()
+        prompt, query_prompt = prompt or setup.passage_prompt, query_prompt or setup.query_prompt
         loaded = model
         if isinstance(loaded, (str, Path)):
             loaded = load_model(loaded, device=device, max_length=max_length, **options)
@@ -144,7 +155,16 @@ class SearchIndex:
             pieces.check(encoder.settings.max_length - count_special_tokens(encoder))
         facts = describe_model(loaded, options, precision=precision, prompt=prompt, query_prompt=query_prompt)
         build_index(
-            encoder, facts, reading, fingerprint, path, wanted, passages=pieces, progress=progress, overwrite=overwrite
+            encoder,
+            facts,
+            reading,
+            fingerprint,
+            path,
+            wanted,
+            passages=pieces,
+            setup=setup,
+            progress=progress,
+            overwrite=overwrite,
         )
         return cls.open(path, model=loaded)
 
@@ -174,9 +194,10 @@ class SearchIndex:
         """
         from nearer.search.build_state import LOCK, check_not_repeated, source_fingerprint
         from nearer.search.building import add_to_index
+        from nearer.search.documents import as_reading
         from nearer.storage.locks import written_by_us_alone
 
-        reading = _reading(source, columns, id_column)
+        reading = as_reading(source, columns, id_column)
         fingerprint = source_fingerprint(reading)
         with written_by_us_alone(self.folder / LOCK, self.folder):
             now = read_manifest(self.folder)  # another process may have added since this one was opened
@@ -187,7 +208,7 @@ class SearchIndex:
             add_to_index(
                 self.model.encoder, self.folder, now, reading, fingerprint, progress=progress, fresh=force, again=again
             )
-            self._snapshot = open_snapshot(self.folder)
+            self.snapshot = open_snapshot(self.folder)
 
     def remove(self, ids: Sequence[str]) -> int:
         """Remove documents by their ids and return how many; one that is not there is an error, which removes nothing.
@@ -202,30 +223,14 @@ class SearchIndex:
         wanted = listed(ids, "ids")
         with written_by_us_alone(self.folder / LOCK, self.folder):
             removed = remove_ids(self.folder, read_manifest(self.folder), [str(id) for id in wanted])
-            self._snapshot = open_snapshot(self.folder)
+            self.snapshot = open_snapshot(self.folder)
         return removed
 
     @overload
-    def search(
-        self,
-        queries: str,
-        k: int = ...,
-        *,
-        exact: bool = ...,
-        rerank: int = ...,
-        inference_weight: float | None = ...,
-        all_passages: bool = ...,
-    ) -> list[Hit]: ...
+    def search(self, queries: str, k: int = ..., **options: Unpack[SearchOptions]) -> list[Hit]: ...
     @overload
     def search(
-        self,
-        queries: list[str] | tuple[str, ...] | NDArray[Any],
-        k: int = ...,
-        *,
-        exact: bool = ...,
-        rerank: int = ...,
-        inference_weight: float | None = ...,
-        all_passages: bool = ...,
+        self, queries: list[str] | tuple[str, ...] | NDArray[Any], k: int = ..., **options: Unpack[SearchOptions]
     ) -> list[list[Hit]]: ...
 
     def search(
@@ -237,6 +242,10 @@ class SearchIndex:
         rerank: int = 0,
         inference_weight: float | None = None,
         all_passages: bool = False,
+        lexical_weight: float | None = None,
+        reranker: str | Path | CrossEncoder | bool | None = None,
+        rerank_weight: float | None = None,
+        candidates: int | None = None,
     ) -> list[Hit] | list[list[Hit]]:
         """The k nearest sentences: of one text a list, of several texts or of vectors (queries, dimension) a list each.
 
@@ -247,24 +256,40 @@ class SearchIndex:
             rerank: Take so many by cosine and order them by how alike they rank a corpus (RankEncoder, Eq. 7).
             inference_weight: λ_inf; by default that of the model, and 1 where the model is no RankEncoder.
             all_passages: Of an index of passages, any number of them of one document; else the nearest alone.
+            lexical_weight: How much BM25 counts beside the vectors' 1; None does as the index' set-up says.
+            reranker: A cross-encoder that scores the best candidates; None does as the set-up says, False takes none.
+            rerank_weight: How much the cross-encoder counts beside the vectors' 1.
+            candidates: How many are taken from vectors, as many from BM25, and how many the cross-encoder reads.
 
         Shapes:
             queries: vectors are (queries, dimension).
         """
-        if k < 1:
-            raise SettingError(f"k: {k} is below 1.")
-        if rerank and rerank < k:
-            raise SettingError(f"rerank: {rerank} sentences cannot be reordered into the best {k}; give {k} or more.")
-        if inference_weight is not None and not rerank:
-            raise SettingError("inference_weight: counts in reranking only; say how many are reordered (rerank).")
-        if inference_weight is not None and not 0 <= inference_weight <= 1:
-            raise SettingError(f"inference_weight: {inference_weight} is not between 0 and 1.")
-        if isinstance(queries, str):
-            several = [queries]
-            return self.search(
-                several, k, exact=exact, rerank=rerank, inference_weight=inference_weight, all_passages=all_passages
-            )[0]
-        snapshot = self._snapshot
+        check_rerank(k, rerank, inference_weight)
+        setup = self.manifest.setup.changed(
+            lexical_weight=lexical_weight,
+            reranker=reranker if reranker is None or isinstance(reranker, (bool, str, Path)) else reranker.name,
+            rerank_weight=rerank_weight,
+            candidates=candidates,
+        )
+        given: Any = [queries] if isinstance(queries, str) else queries
+        if setup.is_plain:
+            found = self._search_vectors(given, k, exact, rerank, inference_weight, all_passages)
+        elif rerank:
+            raise SettingError("rerank: is by vectors alone; give lexical_weight=0 and reranker=False with it.")
+        elif isinstance(given, np.ndarray):
+            raise SettingError("queries: vectors have no words; give texts, or lexical_weight=0 and reranker=False.")
+        else:
+            from nearer.search.hybrid import search_hybrid
+
+            texts, vectors = list(given), self._vectors(given)
+            judge = None if setup.reranker is None else self.rerankers.load(setup.reranker.model, reranker)
+            found = search_hybrid(self.snapshot, texts, vectors, setup, k, judge, exact, all_passages)
+        return found[0] if isinstance(queries, str) else found
+
+    def _search_vectors(
+        self, queries: Any, k: int, exact: bool, rerank: int, weight: float | None, all_passages: bool
+    ) -> list[list[Hit]]:
+        snapshot = self.snapshot
         vectors = self._vectors(queries)
         found = []
         for start in range(0, len(vectors), QUERIES_AT_ONCE):
@@ -273,43 +298,42 @@ class SearchIndex:
             for query, (rows, cosines) in zip(part, nearest, strict=True):
                 scores = cosines
                 if rerank:
-                    scores = self._reranking.scores(snapshot, query, rows, inference_weight)
+                    scores = self._reranking.scores(snapshot, query, rows, weight)
                     order = np.argsort(-scores, kind="stable")
                     rows, cosines, scores = rows[order], cosines[order], scores[order]
-                triples = zip(rows[:k].tolist(), scores[:k].tolist(), cosines[:k].tolist(), strict=True)
-                found.append([snapshot.hit(*triple) for triple in triples])
+                found.append(snapshot.hits(rows[:k], scores, cosines))
         return found
 
     @property
     def manifest(self) -> Manifest:
-        return self._snapshot.manifest
+        return self.snapshot.manifest
 
     @property
     def texts(self) -> Sequence[str]:
         """Each is checked when it is first looked up: one that is damaged is an error."""
-        return self._snapshot.stored.texts
+        return self.snapshot.stored.texts
 
     @property
     def vectors(self) -> Vectors:
         """Unit vectors (sentences, dimension), mapped; all are checked when they are first asked for."""
-        return self._snapshot.stored.vectors
+        return self.snapshot.stored.vectors
 
     def vectors_of(self, rows: NDArray[np.int64]) -> Vectors:
         """Of these rows alone: no others are read."""
-        return self._snapshot.stored.vectors_of(rows)
+        return self.snapshot.stored.vectors_of(rows)
 
     def origin(self, row: int) -> tuple[int, str]:
         """The line that a sentence comes from, and its file or data set."""
-        return self._snapshot.origin(row)
+        return self.snapshot.origin(row)
 
     @property
     def rows(self) -> NDArray[np.int64]:
         """Rows of `texts` and `vectors` that were not removed or replaced."""
-        return self._snapshot.rows
+        return self.snapshot.rows
 
     def __len__(self) -> int:
         """The number of its documents."""
-        return self._snapshot.document_count
+        return self.snapshot.document_count
 
     def _vectors(self, queries: Sequence[str] | NDArray[Any]) -> Vectors:
         from nearer.encoder.comparing import listed, unit_rows
@@ -324,24 +348,3 @@ class SearchIndex:
             raise InputError("queries: vectors with numbers that are not finite.")
         unit: Vectors = unit_rows(queries.astype(np.float32))
         return unit
-
-
-def _reading(source: Source | Reading[Any], columns: Sequence[str] | None, id_column: str | None) -> Reading[Any]:
-    from nearer.search.documents import read_documents
-    from nearer.text import Reading
-
-    if not isinstance(source, Reading):
-        return read_documents(source, columns=columns, id_column=id_column)
-    if columns is not None or id_column is not None:
-        raise SettingError("columns, id_column: are for a source; a Reading has its own (read_documents).")
-    return source
-
-
-def _passages(size: int | None, overlap: int | None) -> Passages | None:
-    from nearer.search.documents import Passages
-
-    if size is None:
-        if overlap is not None:
-            raise SettingError("overlap: is of passages; say how long they are (passages).")
-        return None
-    return Passages(size, size // 8 if overlap is None else overlap)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,7 +34,7 @@ FACTS, TERMS = "lexical.json", "terms.txt"
 ARRAYS = {"data": np.float32, "indices": np.int32, "indptr": np.int64}
 FORMAT = 1
 # Terms of more texts than this are left out. docs/search.md has what it was chosen by.
-MOST_TEXTS = 0.3
+MOST_TEXTS = 0.5
 # of fewer texts, a share says nothing
 FEWEST_TEXTS = 100
 BACK = "build it anew"
@@ -71,9 +72,6 @@ class LexicalIndex:
         self._terms = terms
         self._postings = postings
         self._texts = texts
-        self._scorer: Any = load_bm25s().BM25()
-        self._scorer.scores = {**postings._asdict(), "num_docs": texts}
-        self._scorer.nonoccurrence_array = None
 
     @classmethod
     def build(cls, texts: Iterable[str], *, progress: bool = False) -> LexicalIndex:
@@ -144,6 +142,14 @@ class LexicalIndex:
                 found[row, there] = self._score_all(query)[given[row, there]]
         return found
 
+    @cached_property
+    def _scorer(self) -> Any:
+        """Made when it is first asked: who only opens an index does not need the package."""
+        scorer = load_bm25s().BM25()
+        scorer.scores = {**self._postings._asdict(), "num_docs": self._texts}
+        scorer.nonoccurrence_array = None
+        return scorer
+
     def _score_all(self, query: str) -> Scores:
         words = [self._terms[word] for word in find_words(query) if word in self._terms]
         if not words:
@@ -181,8 +187,9 @@ class LexicalIndex:
 
 def _fit(postings: _Postings, names: list[str], facts: LexicalFacts) -> bool:
     data, indices, indptr = postings
+    arrays: list[NDArray[Any]] = [data, indices, indptr]
     return (
-        all(array.dtype == dtype and array.ndim == 1 for array, dtype in zip(postings, ARRAYS.values(), strict=True))
+        all(array.dtype == dtype and array.ndim == 1 for array, dtype in zip(arrays, ARRAYS.values(), strict=True))
         and len(names) == len(set(names)) == facts.terms == len(indptr) - 1
         and len(data) == len(indices) == indptr[-1]
         and indptr[0] == 0

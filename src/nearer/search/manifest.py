@@ -7,6 +7,7 @@
     lines.bin       the line of its source that each comes from, int64
     documents.bin   the document that each is (a passage of), int64; ids.bin, id_ends.bin: the documents' ids
     removed-3.bin   rows that were removed or replaced, int64, where there are any
+    lexical-2/      BM25 over the rows that were not removed, see `nearer.search.lexical`, where words count
     ivf-2.faiss     (or hnsw-2.faiss) FAISS' structure, unless every query looks at all vectors
     pieces.bin      checksums of what is appended to, piece by piece, see `nearer.storage.pieces`
     pending.json    only while something is added: how far that is
@@ -24,13 +25,15 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from nearer.errors import DamagedError, InputError, first_line
 from nearer.search.row_store import Extent
+from nearer.search.setup import SearchSetup
 from nearer.search.text_store import ANEW
 from nearer.storage.sealed import damaged, read_sealed_json
 
 MANIFEST = "manifest.json"
-FORMAT = 3
-# of format 1, each row is a document without an id; formats 1 and 2 have no checksums
-READABLE = (1, 2, FORMAT)
+FORMAT = 4
+# of format 1, each row is a document without an id; formats 1 and 2 have no checksums, 3 knows no words
+READABLE = (1, 2, 3, FORMAT)
+CHECKSUMMED = 3
 SOURCES_NAMED = 3
 
 Kind = Literal["exact", "ivf", "hnsw"]
@@ -116,9 +119,16 @@ class RemovedFacts(Facts):
     sum: str | None = None
 
 
+class LexicalPart(Facts):
+    """BM25 over `rows` rows: those that were not removed, in their order."""
+
+    folder: str = Field(pattern=r"^lexical-\d+$")
+    rows: Count
+
+
 class Manifest(Facts):
     """id_bytes: of all ids. documents: all that were ever added. passages: tokens of a passage, and how many of them
-    the next one repeats; None where a text is not cut."""
+    the next one repeats; None where a text is not cut. setup: how queries are answered unless they say otherwise."""
 
     format: int
     count: Count = Field(ge=1)
@@ -137,6 +147,8 @@ class Manifest(Facts):
     documents: Count = 0
     passages: tuple[int, int] | None = None
     removed: RemovedFacts | None = None
+    setup: SearchSetup = SearchSetup()
+    lexical: LexicalPart | None = None
 
     @property
     def extent(self) -> Extent:
@@ -148,6 +160,11 @@ class Manifest(Facts):
         names = list(dict.fromkeys(source.source for source in self.sources))
         more = f" and {len(names) - SOURCES_NAMED} more" if len(names) > SOURCES_NAMED else ""
         return f"{ANEW} from {', '.join(names[:SOURCES_NAMED])}{more}"
+
+    @property
+    def live_rows(self) -> int:
+        """Rows that were not removed or replaced."""
+        return self.count - (self.removed.rows if self.removed else 0)
 
     def note(self) -> str:
         """How queries are answered, for people."""
@@ -197,6 +214,8 @@ def read_manifest(folder: Path) -> Manifest:
         rows += source.rows
     if manifest.format == 1:
         manifest = manifest.model_copy(update={"documents": manifest.count})
+    if manifest.lexical is not None and manifest.lexical.rows != manifest.live_rows:
+        raise _damaged(path, f"BM25 is over {manifest.lexical.rows:,} rows, {manifest.live_rows:,} are there")
     if rows != manifest.count:
         raise _damaged(path, f"its sources have {rows:,} rows, its count is {manifest.count:,}")
     return manifest

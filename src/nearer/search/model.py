@@ -21,7 +21,7 @@ from nearer.search.nearest_neighbours import Rows, Vectors
 if TYPE_CHECKING:
     from nearer.encoder import Encoder
     from nearer.search.snapshot import Snapshot
-    from nearer.teachers import RankEncoder
+    from nearer.teachers import CrossEncoder, RankEncoder
 
     AnyModel = Encoder | RankEncoder
 
@@ -85,7 +85,7 @@ class IndexModel:
         """given: a model, or where it is now; None takes the one that the index names."""
         self.facts = facts
         self._given = given
-        self._device = device
+        self.device = device
         self._permissions = {"trust_remote_code": trust_remote_code, "allow_pickle": allow_pickle}
         self._lock = threading.RLock()
 
@@ -124,7 +124,7 @@ class IndexModel:
                 raise ModelError("the index' model had no name when it was built; say which it is.", argument="model")
             if given is None and Path(name).is_absolute() and not Path(name).is_dir():
                 raise ModelError(f"{name}: the index' model is not there any more; say where it is.", argument="model")
-            given = load_model(name, device=self._device, **self.facts.options, **self._permissions)
+            given = load_model(name, device=self.device, **self.facts.options, **self._permissions)
         found = encoder_fingerprint(encoder_of(given))
         length = int(self.facts.options.get("max_length") or 0)
         if (
@@ -142,6 +142,26 @@ class IndexModel:
                 "cannot be compared: name the model it was built with, or build it anew."
             )
         return given
+
+
+class Rerankers:
+    """Cross-encoders by name, each loaded when it is first asked for."""
+
+    def __init__(self, device: Any = None) -> None:
+        self._device = device
+        self._lock = threading.Lock()
+        self._loaded: dict[str, CrossEncoder] = {}
+
+    def load(self, name: str, given: object = None) -> CrossEncoder:
+        """given: itself, where it is loaded already."""
+        from nearer.teachers import CrossEncoder
+
+        if isinstance(given, CrossEncoder):
+            return given
+        with self._lock:
+            if name not in self._loaded:
+                self._loaded[name] = CrossEncoder.load(name, device=self._device)
+            return self._loaded[name]
 
 
 class Reranking:
@@ -180,6 +200,17 @@ class Reranking:
         if len(rows) < 2:
             raise SettingError("rerank: a ranking needs at least 2 different sentences, and the index has 1.")
         return RankEncoder(model, snapshot.stored.vectors_of(np.array(rows)), 1.0, False, fingerprint)
+
+
+def check_rerank(k: int, rerank: int, inference_weight: float | None) -> None:
+    if k < 1:
+        raise SettingError(f"k: {k} is below 1.")
+    if rerank and rerank < k:
+        raise SettingError(f"rerank: {rerank} sentences cannot be reordered into the best {k}; give {k} or more.")
+    if inference_weight is not None and not rerank:
+        raise SettingError("inference_weight: counts in reranking only; say how many are reordered (rerank).")
+    if inference_weight is not None and not 0 <= inference_weight <= 1:
+        raise SettingError(f"inference_weight: {inference_weight} is not between 0 and 1.")
 
 
 def _lasting_name(encoder: Encoder) -> str:

@@ -16,6 +16,7 @@ from nearer.errors import DamagedError, InputError
 from nearer.search.manifest import MANIFEST, Manifest, RemovedFacts
 from nearer.search.row_store import StoredRows
 from nearer.search.text_store import map_array
+from nearer.search.words_part import forget_older_words, write_words
 from nearer.storage.checksums import FileSum, differs, file_sum
 from nearer.storage.sealed import write_sealed_json
 from nearer.storage.whole import whole_file
@@ -92,9 +93,13 @@ def remove_ids(folder: Path, manifest: Manifest, ids: Sequence[str]) -> int:
     removed = np.concatenate([already, np.array(rows, dtype=np.int64)])
     try:
         facts = write_removed(folder, manifest.generation + 1, removed)
-        newer = manifest.model_copy(update={"removed": facts, "generation": manifest.generation + 1})
-        write_sealed_json(folder / MANIFEST, newer.model_dump())
+        lexical = manifest.lexical
+        if lexical is not None:
+            lexical = write_words(folder, manifest.generation + 1, opened, removed)
+        changes = {"removed": facts, "generation": manifest.generation + 1, "lexical": lexical}
+        write_sealed_json(folder / MANIFEST, manifest.model_copy(update=changes).model_dump())
         forget_older(folder, facts)
+        forget_older_words(folder, lexical)
     except OSError as error:
         raise InputError(f"{folder}: the index cannot be written ({error.strerror or error}).") from None
     return len(np.unique(documents[rows]))

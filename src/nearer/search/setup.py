@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from nearer.errors import ModelError
+from nearer.errors import ModelError, SettingError
 from nearer.model_notes import NOTES_FILE, NOTES_FORMAT
 from nearer.search.fusion import LEXICAL, RERANKER, VECTORS
 from nearer.storage.checksums import CHECKSUMS, checksums_text, file_sum, read_checksums
@@ -35,8 +35,8 @@ class RerankerSetup(_Setting):
     """A cross-encoder that has a second look at the best candidates."""
 
     model: str = Field(min_length=1, description="its folder or hub name; a relative one lies in the encoder's folder")
-    weight: float = Field(1.0, gt=0, le=LARGEST_WEIGHT, description="how much it counts beside the vectors' 1")
-    candidates: int = Field(100, ge=1, le=MOST_CANDIDATES, description="how many of the best it reads")
+    weight: float = Field(default=1.0, gt=0, le=LARGEST_WEIGHT, description="how much it counts beside the vectors' 1")
+    candidates: int = Field(default=100, ge=1, le=MOST_CANDIDATES, description="how many of the best it reads")
 
     @field_validator("model")
     @classmethod
@@ -62,11 +62,11 @@ class SearchSetup(_Setting):
         'vectors + 0.5 × BM25'
     """
 
-    lexical_weight: float = Field(0.0, ge=0, le=LARGEST_WEIGHT)
+    lexical_weight: float = Field(default=0.0, ge=0, le=LARGEST_WEIGHT)
     reranker: RerankerSetup | None = None
     query_prompt: str | None = None
     passage_prompt: str | None = None
-    candidates: int = Field(100, ge=1, le=MOST_CANDIDATES)
+    candidates: int = Field(default=100, ge=1, le=MOST_CANDIDATES)
 
     @property
     def weights(self) -> dict[str, float]:
@@ -78,6 +78,32 @@ class SearchSetup(_Setting):
     def is_plain(self) -> bool:
         """Whether the vectors alone decide."""
         return not self.lexical_weight and self.reranker is None
+
+    def changed(
+        self,
+        *,
+        lexical_weight: float | None = None,
+        reranker: str | Path | bool | None = None,
+        rerank_weight: float | None = None,
+        candidates: int | None = None,
+    ) -> SearchSetup:
+        """With other values where they are given. reranker: another one, or False for none."""
+        facts = self.model_dump()
+        if lexical_weight is not None:
+            facts["lexical_weight"] = lexical_weight
+        if candidates is not None:
+            facts["candidates"] = candidates
+        if reranker is False:
+            facts["reranker"] = None
+        elif reranker is not None:
+            facts["reranker"] = {**(facts["reranker"] or {}), "model": str(reranker)}
+        if facts["reranker"] is None:
+            if rerank_weight is not None:
+                raise SettingError("rerank_weight: there is no reranker; name one.", argument="rerank")
+        else:
+            changes = {"weight": rerank_weight, "candidates": candidates}
+            facts["reranker"] |= {name: value for name, value in changes.items() if value is not None}
+        return as_typed(SearchSetup, facts, "search set-up", error=SettingError)
 
     def describe(self) -> str:
         """In a few words, for people."""
@@ -107,6 +133,15 @@ def read_setup(folder: Path) -> SearchSetup | None:
         found = setup.reranker.model_copy(update={"model": str(inside.resolve())})
         return setup.model_copy(update={"reranker": found})
     return setup
+
+
+def find_setup(model: object) -> SearchSetup:
+    """Of a model that is given by its folder or name; a plain one for a model that is loaded, or has none."""
+    if not isinstance(model, (str, Path)):
+        return SearchSetup()
+    from nearer.encoder.sources import find_folder
+
+    return read_setup(find_folder(model)) or SearchSetup()
 
 
 def write_setup(folder: Path, setup: SearchSetup) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,10 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearer.errors import InputError
+from nearer.search.fusion import NONE
+from nearer.search.lexical import LexicalIndex
 from nearer.search.manifest import Manifest, read_manifest
 from nearer.search.nearest_neighbours import MARGIN, Rows, Structure, Vectors, find_nearest_rows, score_rows
 from nearer.search.removal import open_removed
 from nearer.search.row_store import StoredRows
+from nearer.search.words_part import open_words
 
 # Of what is shown of a hit
 CHARACTERS = 200
@@ -70,6 +74,7 @@ class Snapshot:
         self._documents, self._ids = self.stored.documents, self.stored.ids  # of format 1, each row is one
         self._removed = open_removed(folder, manifest)
         self.structure = Structure.open(folder, manifest, change=False)
+        self._lexical = open_words(folder, manifest)
         self._first_rows = [source.first_row for source in manifest.sources]
 
     @cached_property
@@ -98,14 +103,53 @@ class Snapshot:
         while len(left):
             everything = asked >= self.manifest.count
             for number, (rows, cosines) in zip(left.tolist(), self._proposed(queries[left], asked, exact), strict=True):
-                kept = self._kept(rows, grouped)[:k]
+                kept = self.kept(rows, grouped)[:k]
                 if len(kept) >= k or everything:
                     found[number] = rows[kept], cosines[kept]
             left = np.array([number for number in left.tolist() if found[number] is None], dtype=np.int64)
             asked *= 4
         return [one for one in found if one is not None]
 
-    def _kept(self, rows: Rows, grouped: bool) -> Rows:
+    def best_by_words(self, texts: Sequence[str], k: int, *, all_passages: bool = False) -> Rows:
+        """The k best rows of each query by BM25 (queries, k), −1 filling; of each document one, as in `nearest`."""
+        lexical = self._need_words()
+        grouped = not all_passages and self.manifest.passages is not None
+        found = np.full((len(texts), k), NONE, dtype=np.int64)
+        left, asked = np.arange(len(texts)), k
+        while len(left):
+            numbers, _ = lexical.top([texts[number] for number in left.tolist()], min(asked, max(1, len(self.rows))))
+            again = []
+            for number, row in zip(left.tolist(), numbers, strict=True):
+                there = self.rows[row[row >= 0]]
+                kept = there[self.kept(there, grouped)][:k]
+                found[number, : len(kept)] = kept
+                if len(kept) < k and len(there) == len(row) < len(self.rows):
+                    again.append(number)
+            left, asked = np.array(again, dtype=np.int64), asked * 4
+        return found
+
+    def score_words(self, texts: Sequence[str], rows: Rows) -> NDArray[np.float64]:
+        """BM25 of these rows (queries, candidates), −1 filling."""
+        numbers = np.where(rows >= 0, np.searchsorted(self.rows, rows), NONE)
+        return self._need_words().scores(texts, numbers).astype(np.float64)
+
+    def cosines(self, queries: Vectors, rows: Rows) -> NDArray[np.float64]:
+        """Of each query with its rows (queries, candidates); 0 for −1."""
+        found = np.zeros(rows.shape, dtype=np.float64)
+        for number, query in enumerate(queries.astype(np.float64)):
+            there = rows[number] >= 0
+            vectors = self.stored.vectors_of(rows[number, there]).astype(np.float64)
+            found[number, there] = (vectors * query).sum(axis=-1)
+        return found
+
+    def _need_words(self) -> LexicalIndex:
+        if self._lexical is None:
+            raise InputError(
+                "lexical_weight: the index has no BM25 beside its vectors; build it anew with a lexical weight above 0."
+            )
+        return self._lexical
+
+    def kept(self, rows: Rows, grouped: bool) -> Rows:
         """Indices into `rows` of those that are there and, if grouped, the first of their document."""
         kept = np.arange(len(rows))
         if len(self._removed):
@@ -129,6 +173,11 @@ class Snapshot:
                 proposed[short] = find_nearest_rows(self.stored.vectors, queries[short], asked)
         look_up = self.stored.vectors_of
         return [score_rows(look_up, query, rows[rows >= 0], k) for query, rows in zip(queries, proposed, strict=True)]
+
+    def hits(self, rows: Rows, scores: NDArray[np.float64], cosines: NDArray[np.float64]) -> list[Hit]:
+        """Those rows, each with the score and the cosine at its index."""
+        triples = zip(rows.tolist(), scores.tolist(), cosines.tolist(), strict=False)
+        return [self.hit(*triple) for triple in triples]
 
     def hit(self, row: int, score: float, cosine: float) -> Hit:
         line, source = self.origin(row)

@@ -14,6 +14,7 @@ from nearer.search.nearest_neighbours import Structure
 from nearer.search.removal import open_removed
 from nearer.search.row_store import StoredRows, file_sizes, open_pieces
 from nearer.search.text_store import map_array
+from nearer.search.words_part import open_words
 
 
 def find_damage(folder: Path) -> list[str]:
@@ -46,6 +47,7 @@ def find_damage(folder: Path) -> list[str]:
             attempt(list, stored.texts)
     attempt(open_removed, folder, manifest)
     attempt(Structure.open, folder, manifest, change=False)
+    attempt(open_words, folder, manifest)
     if (folder / PENDING).exists() and read_pending(folder) is None:
         lines.append(f"{folder / PENDING}: is damaged; the addition that was interrupted will begin anew.")
     return lines

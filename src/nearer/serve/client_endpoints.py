@@ -20,8 +20,9 @@ from nearer.serve.limits import Refusal, invalid
 from nearer.serve.model import Encoded
 from nearer.serve.responses import ASKED, Rows, as_list, describe_errors, json_response, write_rows
 from nearer.serve.schemas import Body, OneOrSeveral, Positive, ServedName, Text, Texts
+from nearer.serve.scoring import ask_relevance, order_by_score
 from nearer.serve.service import HostedModel, Service
-from nearer.serve.text_endpoints import ask_relevance, ask_vectors, order_by_score
+from nearer.serve.text_endpoints import ask_vectors
 
 # Fields that some clients send as null. What they would ask for cannot be had, so nothing else is taken.
 OnlyNull = Annotated[None, Field(description="Null: this cannot be asked for.")]

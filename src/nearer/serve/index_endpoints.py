@@ -13,6 +13,9 @@ from fastapi import FastAPI, Query, Request
 from fastapi.responses import Response
 
 from nearer.search import Hit, SearchIndex
+from nearer.search.fusion import RERANKER
+from nearer.search.hybrid import Candidates, add_judge, best_candidates, find_candidates, find_hits
+from nearer.search.snapshot import Snapshot
 from nearer.serve import schemas
 from nearer.serve.background import Steps
 from nearer.serve.fairness import Holding, holding_of
@@ -39,10 +42,29 @@ def add_index_endpoints(app: FastAPI, service: Service) -> None:
         check_items(body.rerank, "rerank", service.limits)
         check_scores(len(queries) * max(body.k, body.rerank), "k", service.limits)
         check_rerank(body.k, body.rerank)
+        snapshot = index.snapshot
+        setup = snapshot.manifest.setup
+        judge = None
+        if setup.reranker is not None and not body.rerank:
+            check_items(len(queries) * max(body.k, setup.reranker.candidates), "query", service.limits)
+            judge = index.rerankers.load(setup.reranker.model)
 
         async def found() -> list[str]:
             vectors = await _query_vectors(service, hosted, request, queries)
-            return await service.submit_steps(request, _hits(index, vectors, body, service.limits, holding_of(request)))
+            holding = holding_of(request)
+            if setup.is_plain or body.rerank:
+                return await service.submit_steps(request, _hits(index, vectors, body, service.limits, holding))
+            candidates = await service.submit_steps(request, _step_candidates(snapshot, queries, vectors, body))
+            if judge is not None:
+                for number, query in enumerate(queries):
+                    texts = [snapshot.stored.texts[row] for row in candidates[number].rows[0].tolist()]
+                    scored = await service.submit_pairs(request, hosted, judge, query, list(dict.fromkeys(texts)))
+                    score_of = dict(zip(dict.fromkeys(texts), scored.vectors[:, 0].tolist(), strict=True))
+                    read = np.array([score_of[text] for text in texts])
+                    candidates[number] = add_judge(candidates[number], RERANKER, read)
+            return await service.submit_steps(
+                request, _step_hits(snapshot, candidates, body.k, service.limits, holding)
+            )
 
         results = await service.wait(request, found())
         shown = results[0] if isinstance(body.query, str) else f"[{', '.join(results)}]"
@@ -106,19 +128,56 @@ def _hits(
     written: list[str] = []
     size = 0
     for start in range(0, len(vectors), at_once):
-        for hits in index.search(vectors[start : start + at_once], body.k, exact=body.exact, rerank=body.rerank):
-            written.append(json.dumps([{**asdict(hit), "source": PurePath(hit.source).name} for hit in hits]))
+        some = vectors[start : start + at_once]
+        for hits in index.search(some, body.k, exact=body.exact, rerank=body.rerank, lexical_weight=0, reranker=False):
+            written.append(_write_hits(hits, holding))
             size += len(written[-1])
-            holding.take(2 * len(written[-1]))  # by itself, and in the whole answer
-            if size > limits.answer:
-                message = f"the answer has more than {limits.answer:,} bytes; ask for fewer sentences."
-                raise invalid("k", message, "answer_too_large")
+            _check_size(size, limits)
         yield
     return written
 
 
+def _step_candidates(
+    snapshot: Snapshot, queries: list[str], vectors: Vectors, body: schemas.SearchBody
+) -> Steps[list[Candidates]]:
+    """Of each query, from vectors and words; where a cross-encoder reads them, as many as it reads."""
+    setup, found = snapshot.manifest.setup, []
+    for number, query in enumerate(queries):
+        candidates = find_candidates(snapshot, [query], vectors[number : number + 1], setup, body.k, exact=body.exact)
+        if setup.reranker is not None:
+            candidates = best_candidates(candidates, setup.weights, max(body.k, setup.reranker.candidates))
+        found.append(candidates)
+        yield
+    return found
+
+
+def _step_hits(
+    snapshot: Snapshot, candidates: list[Candidates], k: int, limits: Limits, holding: Holding
+) -> Steps[list[str]]:
+    """The hits of each query, as JSON."""
+    written: list[str] = []
+    for of_query in candidates:
+        [hits] = find_hits(snapshot, of_query, snapshot.manifest.setup.weights, k)
+        written.append(_write_hits(hits, holding))
+        _check_size(sum(map(len, written)), limits)
+        yield
+    return written
+
+
+def _write_hits(hits: list[Hit], holding: Holding) -> str:
+    written = json.dumps([{**asdict(hit), "source": PurePath(hit.source).name} for hit in hits])
+    holding.take(2 * len(written))  # by itself, and in the whole answer
+    return written
+
+
+def _check_size(size: int, limits: Limits) -> None:
+    if size > limits.answer:
+        message = f"the answer has more than {limits.answer:,} bytes; ask for fewer sentences."
+        raise invalid("k", message, "answer_too_large")
+
+
 def _placed(index: SearchIndex, made: SentenceMap, vectors: Vectors, k: int) -> Steps[dict[str, Any]]:
-    (hits,) = index.search(vectors, k)
+    (hits,) = index.search(vectors, k, lexical_weight=0, reranker=False)
     yield
     rows = np.array([hit.row for hit in hits], dtype=np.int64)
     coordinates = made.place_rows(rows, index.vectors_of(rows)).tolist()

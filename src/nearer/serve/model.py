@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ from nearer.errors import ModelError, SettingError
 from nearer.text.tokenise import normalisation, tokenise
 
 if TYPE_CHECKING:
-    from nearer.teachers import RankEncoder
+    from nearer.teachers import CrossEncoder, RankEncoder
 
     AnyModel = Encoder | RankEncoder | OnnxEncoder | StaticWords
 
@@ -31,6 +31,37 @@ CHARACTERS_A_TOKEN = 4
 PASS_ON_CPU = 512
 # Tokens that are taken from the queue at once: more sort better into passes, fewer are answered sooner
 BATCH_ON_CPU, BATCH_ON_GPU = 4096, 32_768
+
+
+@dataclass(frozen=True)
+class Relevance:
+    """How documents are scored for a query where that is not the model's similarity: weights by judge, see
+    `nearer.search.fusion`, and the cross-encoder among them."""
+
+    weights: Mapping[str, float]
+    judge: CrossEncoder | None = None
+
+
+class PairTexts:
+    """The documents of one query as the queue takes texts: each is read together with the query."""
+
+    def __init__(self, judge: CrossEncoder, query: str) -> None:
+        self._judge = judge
+        self._query = query
+
+    @property
+    def batch_tokens(self) -> int:
+        return BATCH_ON_CPU if self._judge.device.type == "cpu" else BATCH_ON_GPU
+
+    def cost(self, text: str) -> int:
+        """Tokens of a pair, estimated without a tokenizer."""
+        return min(self._judge.max_length, 3 + (len(self._query) + len(text)) // CHARACTERS_A_TOKEN)
+
+    def encode(self, texts: Sequence[str]) -> Encoded:
+        """A text's only number is its score."""
+        pairs = np.stack([np.zeros(len(texts), dtype=np.int64), np.arange(len(texts))], axis=1)
+        found = self._judge.score_and_count([self._query], texts, pairs)
+        return Encoded(found.scores[:, None], found.tokens, found.cut)
 
 
 @dataclass(frozen=True)
@@ -47,6 +78,7 @@ class ServedModel:
 
     normalize: vectors of length 1; None does as the model says. Scores are the model's own: a RankEncoder's are not
     cosines. precision, prompt: of an encoder's passes, and the name of its prompt, where they are not its own.
+    relevance: how documents are scored for a query; None: by the model's similarity.
     """
 
     def __init__(
@@ -57,12 +89,14 @@ class ServedModel:
         normalize: bool | None = None,
         precision: str | None = None,
         prompt: str | None = None,
+        relevance: Relevance | None = None,
     ) -> None:
         if isinstance(model, OnnxEncoder) and model.settings.normalize and normalize is False:
             raise SettingError(f"--no-normalize: the graph of {model.name} gives vectors of length 1 only.")
         self.model = model
         self.name = name or public_name(model.name)
         self.normalize = normalize
+        self.relevance = relevance
         self._prompt = prompt
         self._encoder = _encoder_of(model)
         self._bulk = None if self._encoder is None else self._new_bulk(self._encoder, precision)

@@ -25,13 +25,14 @@ from nearer.serve.index_overview import (
 )
 from nearer.serve.limits import CLIENT_GONE, Limits, Refusal, ending, invalid, overloaded
 from nearer.serve.metrics import Metrics
-from nearer.serve.model import Encoded, ServedModel, Vectors
+from nearer.serve.model import Encoded, PairTexts, ServedModel, Vectors
 from nearer.serve.token_ids import TokenDecoder
 
 if TYPE_CHECKING:
     from fastapi import Request
 
     from nearer.search import SearchIndex
+    from nearer.teachers import CrossEncoder
 
 T = TypeVar("T")
 Outcome = Literal["answered", "refused", "cut off"]
@@ -114,6 +115,15 @@ class Service:
         # those of its pieces, and all of them together
         holding.take(2 * len(texts) * hosted.model.dimension * 4)
         return hosted.batcher.submit(texts, lambda encoded: encoded, client=holding.client, model=model)
+
+    def submit_pairs(
+        self, request: Request, hosted: HostedModel, judge: CrossEncoder, query: str, texts: list[str]
+    ) -> asyncio.Future[Encoded]:
+        """A cross-encoder's scores to come, from the model's queue, as vectors of one number each."""
+        holding = holding_of(request)
+        holding.take(2 * len(texts) * 4)
+        pairs = PairTexts(judge, query)
+        return hosted.batcher.submit(texts, lambda encoded: encoded, client=holding.client, model=pairs)
 
     def submit_steps(self, request: Request, steps: Steps[T]) -> asyncio.Future[T]:
         """What the steps return, which are taken beside the model."""

@@ -1,7 +1,4 @@
-"""The endpoints of texts: embeddings, reranking, similarity.
-
-Scores are computed step by step: those of a RankEncoder take long, and other requests have their turn in between.
-"""
+"""The endpoints of texts: embeddings, reranking, similarity."""
 
 from __future__ import annotations
 
@@ -9,23 +6,17 @@ import json
 from dataclasses import replace
 from typing import Annotated, Any
 
-import numpy as np
 from fastapi import Body, FastAPI, Request
 from fastapi.responses import Response
 
 from nearer.encoder.comparing import unit_rows
 from nearer.serve import schemas
-from nearer.serve.background import Steps
 from nearer.serve.fairness import holding_of
 from nearer.serve.limits import SCORE_COST, check_items, check_scores, check_texts, invalid
-from nearer.serve.model import Encoded, ServedModel, Vectors
+from nearer.serve.model import Encoded
 from nearer.serve.responses import ASKING, Rows, as_list, count_usage, json_response, write_rows
+from nearer.serve.scoring import ask_relevance, order_by_score, step_matrix_rows, step_pair_scores
 from nearer.serve.service import HostedModel, Service
-
-# Rows scored in one step, where a score is more than a product
-ROWS_A_STEP = 32
-# Numbers written in one step
-NUMBERS_AT_ONCE = 4096
 
 
 def add_text_endpoints(app: FastAPI, service: Service) -> None:
@@ -103,32 +94,6 @@ async def ask_vectors(
     return replace(encoded, vectors=unit_rows(leading) if hosted.model.unit_length else leading)
 
 
-async def ask_relevance(
-    service: Service, request: Request, hosted: HostedModel, query: str, documents: list[str], param: str
-) -> tuple[Vectors, Encoded]:
-    """Each document's score for a query. encoded: of the query, then of the distinct documents."""
-    check_texts([query], "query", service.limits)
-    check_texts(documents, param, service.limits)
-    # equal documents share one score: equal rows of a matrix product can differ in the last bit
-    rows = {document: row for row, document in enumerate(dict.fromkeys(documents))}
-
-    async def asked() -> tuple[Vectors, Encoded]:
-        encoded = await service.submit_texts(request, hosted, [query, *rows])
-        scores = await service.submit_steps(
-            request, step_relevance(hosted.model, encoded.vectors[:1], encoded.vectors[1:])
-        )
-        return scores, encoded
-
-    unique, encoded = await service.wait(request, asked())
-    return unique[[rows[document] for document in documents]], encoded
-
-
-def order_by_score(scores: Vectors, top: int | None = None) -> list[int]:
-    """Indices by falling score; equal scores keep their order."""
-    order: list[int] = np.argsort(-scores, kind="stable")[:top].tolist()
-    return order
-
-
 async def _score_pairs(
     service: Service, hosted: HostedModel, request: Request, body: schemas.PairsBody
 ) -> tuple[str, Encoded]:
@@ -164,46 +129,3 @@ async def _score_lists(
     rows, encoded = await service.wait(request, asked())
     two_texts = isinstance(body.first, str) and isinstance(body.second, str)
     return rows[0][1:-1] if two_texts else f"[{', '.join(rows)}]", encoded
-
-
-def step_relevance(model: ServedModel, query: Vectors, documents: Vectors) -> Steps[Vectors]:
-    """Scores (documents) of one query (1, dimension)."""
-    parts = []
-    for rows in _parts(model, len(documents)):
-        parts.append(model.score_matrix(query, documents[rows])[0])
-        yield
-    return np.concatenate(parts)
-
-
-def step_pair_scores(model: ServedModel, first: Vectors, second: Vectors) -> Steps[list[float]]:
-    """Of each row with the same row of the other."""
-    scores: list[float] = []
-    for rows in _parts(model, len(first)):
-        scores += model.pair_scores(first[rows], second[rows]).tolist()
-        yield
-    return scores
-
-
-def step_matrix_rows(model: ServedModel, first: Vectors, second: Vectors) -> Steps[list[str]]:
-    """The rows of the matrix (first, second), each as JSON."""
-    scores = np.empty((len(first), len(second)), dtype=np.float32)
-    # of the longer side as many as the shorter has, which is scored anew in each step: at most twice the work
-    at_once = max(ROWS_A_STEP, min(len(first), len(second)))
-    for rows in _parts(model, max(len(first), len(second)), at_once):
-        if len(first) >= len(second):
-            scores[rows] = model.score_matrix(first[rows], second)
-        else:
-            scores[:, rows] = model.score_matrix(first, second[rows])
-        yield
-    written: list[str] = []
-    at_once = max(1, NUMBERS_AT_ONCE // len(second))
-    for start in range(0, len(first), at_once):
-        written += (json.dumps(row, allow_nan=False) for row in scores[start : start + at_once].tolist())
-        yield
-    return written
-
-
-def _parts(model: ServedModel, count: int, at_once: int = ROWS_A_STEP) -> list[slice]:
-    if model.model.scoring == "cosine":
-        return [slice(0, count)]
-    return [slice(start, start + at_once) for start in range(0, count, at_once)]

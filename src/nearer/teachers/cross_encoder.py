@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -49,6 +49,14 @@ KIND = "ForSequenceClassification"
 WANTED = (
     "a cross-encoder is a sequence-classification model with one label, such as cross-encoder/ms-marco-MiniLM-L-12-v2"
 )
+
+
+class ScoredPairs(NamedTuple):
+    """scores: the logits; tokens: that each pair has; cut: whether more of it was left out. Each is (n,)."""
+
+    scores: NDArray[np.float32]
+    tokens: NDArray[np.int64]
+    cut: NDArray[np.bool_]
 
 
 class CrossEncoder:
@@ -149,17 +157,29 @@ class CrossEncoder:
         Shapes:
             pairs: (n, 2). Returns (n,).
         """
+        return self.score_and_count(queries, passages, pairs, progress=progress, batch_tokens=batch_tokens).scores
+
+    def score_and_count(
+        self,
+        queries: Sequence[str],
+        passages: Sequence[str],
+        pairs: NDArray[Any] | Sequence[tuple[int, int]],
+        *,
+        progress: bool = False,
+        batch_tokens: int | None = None,
+    ) -> ScoredPairs:
+        """As `score`, with the tokens of each pair and whether it was cut."""
         check_batches(batch_tokens, None)
         numbers = _checked_pairs(pairs, len(queries), len(passages))
         if not len(numbers):
-            return np.empty(0, dtype=np.float32)
+            return ScoredPairs(np.empty(0, np.float32), np.empty(0, np.int64), np.empty(0, np.bool_))
         with self._lock, torch.inference_mode(), self._autocast():
             rows = self._rows(queries, passages, numbers)
             scores = self._score_rows(rows, batch_tokens, progress)
         if not np.isfinite(scores).all():
             hint = "" if self.precision == "float32" else f" in {self.precision}; use another precision"
             raise ModelError(f"{self.name}: gives scores that are not finite numbers{hint}.")
-        return scores
+        return ScoredPairs(scores, rows.lengths, rows.cut)
 
     def rank(self, query: str, passages: Iterable[str], *, top: int | None = None) -> list[Ranked]:
         """The passages by falling score; equal ones keep their order."""
@@ -201,9 +221,10 @@ class CrossEncoder:
             sides.append(Tokenised.of(tokenise_bare(self.tokenizer, chosen, self.max_length + 1)))
         numbers = np.stack([first_numbers.reshape(-1), second_numbers.reshape(-1)], axis=1)
         left = self.tokenizer.truncation_side == "left"
-        rows = PairRows.of(self.template, *sides, numbers, max_length=self.max_length, left=left)
+        one, two = sides
+        rows = PairRows.of(self.template, one, two, numbers, max_length=self.max_length, left=left)
         for counter in (self.cut_counter, OF_THIS_PROCESS):
-            counter.add(self.max_length, len(numbers), rows.cut)
+            counter.add(self.max_length, len(numbers), int(rows.cut.sum()))
         return rows
 
     def _score_rows(self, rows: PairRows, batch_tokens: int | None, progress: bool) -> NDArray[np.float32]:

@@ -91,12 +91,12 @@ class _Side(NamedTuple):
 
 @dataclass(frozen=True)
 class PairRows:
-    """Pairs as rows of tokens that can be put together in any order. cut: how many pairs have lost tokens."""
+    """Pairs as rows of tokens that can be put together in any order. cut: which pairs have lost tokens."""
 
     template: PairTemplate
     first: _Side
     second: _Side
-    cut: int
+    cut: NDArray[np.bool_]
 
     @classmethod
     def of(
@@ -120,7 +120,7 @@ class PairRows:
         starts, others_start = first.starts[pairs[:, 0]], second.starts[pairs[:, 1]]
         if left:
             starts, others_start = starts + lengths - kept, others_start + others - others_kept
-        cut = int(((kept < lengths) | (others_kept < others)).sum())
+        cut = (kept < lengths) | (others_kept < others)
         return cls(template, _Side(first.ids, starts, kept), _Side(second.ids, others_start, others_kept), cut)
 
     @property

@@ -30,6 +30,8 @@ from nearer.text.shapes import SCORED_LISTS, SENTENCES, Clean, Field, Shape, Unu
 
 LAYOUT = f"scored lists are a folder with {PASSAGES}, {QUERIES} and {LISTS}, or one file with the texts inside"
 
+LARGEST_SCORE = float(np.finfo(np.float32).max)
+
 
 class IdentifiedText(NamedTuple):
     id: str
@@ -265,7 +267,7 @@ class _Sink:
         fault = None
         if len(members) < self.shortest:
             fault = (Fault.FEW_PASSAGES, f"{len(members)} passages")
-        elif float(np.abs(scores).max()) > np.finfo(np.float32).max:
+        elif float(np.abs(scores).max()) > LARGEST_SCORE:
             fault = (Fault.BAD_SCORE, f"{scores[np.abs(scores).argmax()]:g}")
         elif scores[0] == scores[-1]:
             fault = (Fault.EQUAL_SCORES, f"{scores[0]:g}")

@@ -11,18 +11,15 @@ from collections.abc import Iterator
 
 LONGEST_WORD = 40  # characters that are looked at
 _CLOSING = "\"'”’»)\\]」』）】〉》*_"
-# A mark that may end a sentence, with what closes behind it: before white space or the end; of Chinese and Japanese
-# without either; a full stop that misses its space (FOUND.Then)
-_MARK = (
-    re.compile(  # a run of marks is looked at from its first one on: else a line of dots would take its square in time
-        rf"(?<![.!?…])(?P<mark>[.!?…]++|[؟।۔]+)(?P<closing>[{_CLOSING}]*+)(?=\s|$)"
-        rf"|(?<![。！？｡])(?P<wide>[。！？｡]++)[{_CLOSING}]*+(?![とっ、，])"
-        r"|(?<=[a-z0-9%)])(?P<tight>[.!?])(?=[A-Z][a-z]{,20}\s)"
-    )
-)
+_WIDE = "。！？｡"  # end a sentence without white space behind them
+# Marks that may end a sentence, with what closes behind them. Possessive, so that a line of dots is looked at once.
+_MARK = re.compile(rf"(?P<mark>[.!?…؟।۔{_WIDE}]++)(?P<closing>[{_CLOSING}]*+)")
+_TIGHT = re.compile(r"[A-Z][a-z]{,20}\s")
 # Items of lists, and empty lines: a new sentence begins behind them whatever stands before
 _ITEM = r"(?:[-*•–]|\(?(?:\d{1,2}[.)]|[a-z]\)))\s+\S"
-_BREAK = re.compile(rf"\n[^\S\n]*+(?:\n\s*+|(?={_ITEM}))|(?:(?<=[:;])|(?<=[a-z]{{4}}[.!?]))\s++(?={_ITEM})")
+_BREAK = re.compile(
+    rf"[:;.!?\n](?:(?<=\n)[^\S\n]*+(?:\n\s*+|(?={_ITEM}))|(?:(?<=[:;])|(?<=[a-z]{{4}}[.!?]))\s++(?={_ITEM}))"
+)
 _MARKER = re.compile(r"\(?(?:\d{1,2}|[A-Za-z])[.)]|[-*•–]")
 _NEXT_WORD = re.compile(r"[\s\"'“‘«(\[¿¡„「『*_`]*([^\s\"”’»),.;:!?]*)")
 
@@ -69,22 +66,22 @@ def split_sentences(text: str) -> Iterator[str]:
     """
     begin = 0
     for gap in _BREAK.finditer(text):
-        yield from _split_part(text[begin : gap.start()])
+        yield from _split_part(text[begin : gap.start() + 1])
         begin = gap.end()
     yield from _split_part(text[begin:])
 
 
 def _split_part(text: str) -> Iterator[str]:
-    marks = list(_MARK.finditer(text))
+    marks = [mark for mark in _MARK.finditer(text) if _may_end(text, mark)]
     lower = None  # does this writer begin sentences with small letters? Known only where it is asked
     start, length = 0, len(text.rstrip())
     for mark in marks:
         end = mark.end()
-        following = _NEXT_WORD.match(text, end)
-        after = following[1] if following else ""
         if end >= length:
             break
-        if mark["wide"] is None and mark["tight"] is None:
+        if mark["mark"][-1] not in _WIDE and text[end].isspace():
+            following = _NEXT_WORD.match(text, end)
+            after = following[1] if following else ""
             if after[:1].islower():
                 if lower is None:
                     lower = _writes_lower(text, marks)
@@ -93,13 +90,28 @@ def _split_part(text: str) -> Iterator[str]:
                 ends = _ends_before_capital(text, start, mark, after)
             if not ends:
                 continue
-        elif mark["tight"] and after.lower() not in _STARTERS:
-            continue
         if sentence := text[start:end].strip():
             yield sentence
         start = end
     if rest := text[start:].strip():
         yield rest
+
+
+def _may_end(text: str, mark: re.Match[str]) -> bool:
+    """Before white space or the end; in Chinese and Japanese unless the sentence goes on behind a quotation; and where
+    the space was forgotten.Then a word that begins sentences follows."""
+    end = mark.end()
+    following = text[end : end + 1]
+    if not following or following.isspace():
+        return True
+    if mark["mark"][-1] in _WIDE:
+        return following not in "とっ、，"
+    if mark["closing"] or len(mark["mark"]) > 1 or not "A" <= following <= "Z" or not _TIGHT.match(text, end):
+        return False
+    before = text[mark.start() - 1 : mark.start()]
+    return (before.islower() or before.isdecimal() or before in "%)") and (
+        text[end : end + 21].split(None, 1)[0].lower() in _STARTERS
+    )
 
 
 def _word_before(text: str, start: int, end: int) -> str:
@@ -151,10 +163,10 @@ def _is_dotted(word: str) -> bool:
 
 
 def _writes_lower(text: str, marks: list[re.Match[str]]) -> bool:
-    """Whether at least as many sentences begin with small letters as with capitals, as far as that can be told."""
+    """Whether more sentences begin with small letters than with capitals, as far as that can be told."""
     small = capital = 0
     for mark in marks:
-        if mark["mark"] is None or mark["closing"] or set(mark["mark"]) & {"…"} or ".." in mark["mark"]:
+        if mark["closing"] or mark["mark"] not in (".", "!", "?"):
             continue
         word = _word_before(text, 0, mark.start()).lower()
         if len(word) < 2 or word in _TITLES or word in _MAY_END or word in _BEFORE_NUMBERS or "." in word:
@@ -165,4 +177,4 @@ def _writes_lower(text: str, marks: list[re.Match[str]]) -> bool:
             small += 1
         elif first.isupper() and following is not None and following[1] not in ("I", "I'm", "I've", "I'd"):
             capital += 1
-    return small > 0 and small >= capital
+    return small > capital

@@ -87,6 +87,8 @@ def open_file(path: str | Path) -> io.BufferedReader:
     try:
         check_file(Path(path), "make it anew")  # if it is nearer's own: constructed data, held-out records
         return open(path, "rb")
+    except InputError:  # damage, which is a ValueError as well
+        raise
     except FileNotFoundError:
         raise InputError(f"{path}: no such file.") from None
     except IsADirectoryError:

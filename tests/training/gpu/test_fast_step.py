@@ -14,6 +14,8 @@ TakeSteps = Callable[[Trainer, int], torch.Tensor]
 
 # fewer heads, so that they are wide enough for the kernel
 HEADS = {"bert": {"num_attention_heads": 2}, "roberta": {"num_attention_heads": 2}, "distilbert": {"n_heads": 2}}
+# queries are short, passages long
+LISTS = {"method": "lists", "data": "scored", "pooling": "mean", "head": False, "query_max_length": 8}
 
 
 @pytest.fixture
@@ -49,6 +51,11 @@ def make_trainer(make_trainer: Callable[..., Trainer]) -> Callable[..., Trainer]
         {"precision": "float32", "method": "debcse", "data": "triplets", "as_printed": True, "mined_positives": False},
         {"precision": "float32", "method": "rankencoder", "teachers": ["mpnet"], "lower_threshold": -1.0},
         {"precision": "float32", "method": "rankencoder", "teachers": ["mpnet"], "approximate": True},
+        {"precision": "float32", **LISTS, "teachers": ["mpnet"]},
+        {"precision": "bf16", **LISTS, "teachers": ["mpnet"], "max_length": 40},
+        {"precision": "float32", **LISTS},
+        {"precision": "float32", **LISTS, "loss": "list_mle", "in_batch_weight": 0.0},
+        {"precision": "float32", **LISTS, "loss": "margin", "in_batch_weight": 0.0, "similarity": "dot"},
     ],
     ids=str,
 )

@@ -21,7 +21,7 @@ import numpy.typing as npt
 import torch
 
 from nearer.construct.engines.decoding import Answers, TokenSampling, TokenTexts, check_tokens
-from nearer.construct.engines.prompts import REMEMBERED, SHARED_FROM, Context, common_beginning, rendered
+from nearer.construct.engines.prompts import REMEMBERED, SHARED_FROM, Context, common_beginning, rendered, without_turns
 from nearer.construct.model_files import digest
 from nearer.construct.requests import Generated, Request
 from nearer.errors import ModelError, SettingError
@@ -77,7 +77,7 @@ class LlamaCppEngine:
 
     def _prompt_ids(self, prompt: str) -> Context:
         if (template := self.file.chat_template) is None:
-            return self.file.ids(prompt, special=True)
+            return self.file.ids(without_turns(prompt), special=True)
         return self.file.ids(rendered(template, prompt, str(self.file.path), self.file.special_tokens()), special=False)
 
 

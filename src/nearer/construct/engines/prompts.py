@@ -3,8 +3,7 @@
 The prompt of a sentence is at the next step the prompt to move away from; and all prompts begin with the same
 instruction. So what a step has to compute anew is one sentence for each list.
 
-`chat_ids` writes a prompt as the model has learnt to read it: as a user's turn in its chat template, or plain where it
-has none.
+`chat_ids` writes a prompt as the model has learnt to read it: as turns in its chat template, or plain if it has none.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from torch import Tensor
 from transformers import DynamicCache
 
 from nearer.construct.engines.key_values import Ids, LayerShape, causal_mask
+from nearer.construct.requests import TURN
 from nearer.errors import ModelError, first_line
 
 Context = tuple[int, ...]  # a prompt's tokens but the last, which is fed to the model as its first step
@@ -210,7 +210,7 @@ def chat_ids(tokenizer: Any, name: str) -> ToIds:
         closing = {token for token in (tokenizer.eos_token_id, tokenizer.sep_token_id) if token is not None}
 
         def plain(prompt: str) -> tuple[int, ...]:
-            ids = tokenizer(prompt, add_special_tokens=True)["input_ids"]
+            ids = tokenizer(without_turns(prompt), add_special_tokens=True)["input_ids"]
             while len(ids) > 1 and ids[-1] in closing:  # some tokenizers close every text
                 ids = ids[:-1]
             return tuple(ids)
@@ -224,13 +224,20 @@ def chat_ids(tokenizer: Any, name: str) -> ToIds:
     return lru_cache(REMEMBERED)(templated)
 
 
+def without_turns(prompt: str) -> str:
+    """For models that know no conversation: one text."""
+    return prompt.replace(TURN, "\n")
+
+
 def rendered(template: str, prompt: str, name: str, special_tokens: dict[str, Any]) -> str:
     """The text of a conversation in which the user has spoken and the model is about to."""
+    roles = ("user", "assistant")
+    turns = [{"role": roles[number % 2], "content": turn} for number, turn in enumerate(prompt.split(TURN))]
     from transformers.utils.chat_template_utils import render_jinja_template
 
     try:
         texts: Any = render_jinja_template(
-            conversations=[[{"role": "user", "content": prompt}]],
+            conversations=[turns],
             chat_template=template,
             add_generation_prompt=True,
             enable_thinking=False,  # models that can think aloud are asked for the sentence at once; others ignore it
