@@ -33,8 +33,9 @@ class DiffCSESettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     generator: str | None = Field(
+        None,
         description="a masked language model with the same vocabulary, which stays as it is; null: replaced tokens are "
-        "drawn from the batch's own"
+        "drawn from the batch's own",
     )
     replacement: Literal["sample", "argmax"] = Field(
         "sample", description="which token the generator puts in: drawn from what it predicts, or its first choice"
