@@ -35,8 +35,8 @@ def write_scored(path: Path, lines: list[str]) -> Path:
     """Scored lists of unequal lengths with short queries, whose scores are the words that query and passage share."""
     draw = random.Random(4)
     records = []
-    for line in lines[:40]:
-        query, passages = " ".join(line.split()[:3]), draw.sample(lines[40:-1], draw.randint(12, 20))
+    for line in lines[:64]:
+        query, passages = " ".join(line.split()[:3]), draw.sample(lines[64:-1], draw.randint(12, 20))
         scores = [len(set(query.split()) & set(passage.split())) + draw.random() for passage in passages]
         records.append({"query": query, "passages": passages, "scores": scores})
     path.write_text("".join(json.dumps(record) + "\n" for record in records))

@@ -8,6 +8,7 @@ from functools import cache
 from importlib.metadata import entry_points
 
 from nearer.errors import SettingError, tell
+from nearer.extras import load_plugin
 from nearer.methods.contract import Batch, Inputs, Losses, Method, Modules, Outputs, Pass, RecordForm, Tokens
 from nearer.methods.debcse import DebCSE, DebCSESettings
 from nearer.methods.diffcse import DiffCSE, DiffCSESettings
@@ -20,7 +21,6 @@ from nearer.methods.refine import Refinement, RefinementSettings
 from nearer.methods.scored_pairs import ScoredPairs, ScoredPairsSettings
 from nearer.methods.simcse import SimCSE, SimCSESettings
 from nearer.methods.sncse import SNCSE, SNCSESettings
-from nearer.plugins import load_plugin
 
 METHODS: dict[str, type[Method]] = {
     method.facts.name: method
