@@ -225,7 +225,9 @@ def _train(
         return run / MODEL
     if run.is_dir():
         return resume(run, progress=work.progress).model
-    common = {"seed": work.seed, "select_on": [], "test_on": []}
+    common: dict[str, Any] = {"seed": work.seed, "select_on": [], "test_on": []}
+    if work.plan.longest is not None:
+        common["max_length"] = work.plan.longest
     pooling = {} if work.base.settings.pooling is None else {"pooling": work.base.settings.pooling}
     trained = train(
         recipe,

@@ -87,7 +87,7 @@ class Outcome:
 
     def __str__(self) -> str:
         if not self.is_better:
-            return f"nothing that was tried is better than {self.base} with certainty: it is kept as it is, in {self.model}"
+            return f"nothing that was tried is better than {self.base} with certainty: it is kept ({self.model})"
         chosen = self.chosen
         return (
             f"{chosen.contender.name}: {chosen.gain:+.1f} points of NDCG@10 over {self.base} on tests made of the "

@@ -14,7 +14,7 @@ from nearer.teachers import CrossEncoder
 SAMPLE = 32  # texts that speeds are measured with
 # shares of the budget
 TESTS, MATERIAL, TRAINING = 0.35, 0.25, 0.40
-MOST_TESTS = 8  # that are usual
+MOST_TESTS = 6  # that are usual
 SPREAD = 2.2  # candidates of a query, in those that one judge names: others name other ones
 FEWEST_QUERIES, FEWEST_PASSAGES, FEWEST_TO_LEARN, FEWEST_STEPS = 40, 500, 200, 20
 UNITS = {"s": 1, "sec": 1, "min": 60, "m": 60, "h": 3600}
@@ -31,7 +31,7 @@ class Speeds:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is done. seconds: what it is expected to take, by stage."""
+    """What is done. longest: tokens of a passage in training; seconds: what it is expected to take, by stage."""
 
     passages: int
     queries: int
@@ -41,6 +41,7 @@ class Plan:
     steps: int
     batch: int
     per_query: int
+    longest: int | None
     seconds: dict[str, float]
 
     @property
@@ -94,7 +95,7 @@ def measure_speeds(
 def make_plan(budget: float, passages: int, speeds: Speeds, *, on_gpu: bool) -> Plan:
     """The most that fits: first the tests get smaller, then the collection, then the training."""
     batch, per_query = (48, 8) if on_gpu else (16, 4)
-    plan = Plan(passages, 400, 50, speeds.pair is not None, 8000, 1000, batch, per_query, {})
+    plan = Plan(passages, 400, 50, speeds.pair is not None, 8000, 1000, batch, per_query, None if on_gpu else 128, {})
     while _tests(plan, speeds) > TESTS * budget:
         if plan.queries > FEWEST_QUERIES:
             plan = replace(plan, queries=max(FEWEST_QUERIES, plan.queries // 2), best=max(20, plan.best - 10))
@@ -121,7 +122,7 @@ def make_plan(budget: float, passages: int, speeds: Speeds, *, on_gpu: bool) -> 
 
 
 def _tests(plan: Plan, speeds: Speeds) -> float:
-    texts = plan.passages + 2 * MOST_TESTS * plan.queries
+    texts = plan.passages + 2 * MOST_TESTS * plan.queries  # queries, and their answers without them
     return texts * (2 * speeds.passage + speeds.taught) + _reranking(plan, speeds)
 
 
@@ -139,7 +140,8 @@ def _material(plan: Plan, speeds: Speeds) -> float:
 
 def _step(plan: Plan, speeds: Speeds) -> float:
     """Forward and backward of a batch's passages, and something for the rest."""
-    return 4 * plan.batch * plan.per_query * speeds.passage
+    share = 1.0 if plan.longest is None else 0.6
+    return 4 * share * plan.batch * plan.per_query * speeds.passage
 
 
 def listed(plan: Plan) -> int:

@@ -1,4 +1,4 @@
-"""What a run of adapt is made of, and the folder in which it can go on: only with the same text, models and settings."""
+"""What a run of adapt is made of, and the folder in which it goes on: only with the same text and settings."""
 
 from __future__ import annotations
 
