@@ -102,7 +102,7 @@ class Account:
 
     def __str__(self) -> str:
         read = len(self.files) - len(self.unreadable)
-        lines = [f"{self.kept:,} documents of {read:,} file{'s' * (read != 1)}"]
+        lines = [f"{self.kept:,} document{'s' * (self.kept != 1)} of {read:,} file{'s' * (read != 1)}"]
         lines += [f"  not read: {file.path}: {file.fault}" for file in self.unreadable[:SHOWN]]
         if len(self.unreadable) > SHOWN:
             lines.append(f"  not read: {len(self.unreadable) - SHOWN:,} more files")
