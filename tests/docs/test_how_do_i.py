@@ -44,6 +44,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (root / "documents.jsonl").write_text("".join(json.dumps(row) + "\n" for row in documents), encoding="utf-8")
     scored = [f"{pair.first}\t{pair.second}\t{pair.score}\n" for pair in pairs]
     (root / "scored.tsv").write_text("".join(scored), encoding="utf-8")
+    labelled = [f"{pair.first}\t{pair.second}\t{int((pair.score or 0) >= 3)}\n" for pair in pairs]
+    (root / "labelled.tsv").write_text("".join(labelled), encoding="utf-8")
     questions = root / "questions"
     (questions / "qrels").mkdir(parents=True)
     for name, side in (("corpus", "second"), ("queries", "first")):
