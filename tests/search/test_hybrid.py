@@ -89,6 +89,7 @@ class TestSearch:
 
     def test_several_queries_are_as_one_by_one(self, hybrid: SearchIndex) -> None:
         assert hybrid.search(QUERIES, 7) == [hybrid.search(query, 7) for query in QUERIES]
+        assert hybrid.search((query for query in QUERIES), 7) == hybrid.search(QUERIES, 7)  # type: ignore[call-overload]
         assert hybrid.search([], 7) == []
 
     def test_a_cross_encoder_has_a_second_look(
