@@ -17,7 +17,7 @@ import numpy as np
 
 from nearer.search import SearchIndex
 from nearer.search.manifest import FORMAT, Manifest, ModelFacts, SourceFacts, StructureFacts
-from nearer.search.nearest_neighbours import Structure, faiss
+from nearer.search.nearest_neighbours import Structure, load_faiss
 from nearer.search.row_store import Extent, NewRows, RowWriter
 from nearer.storage.sealed import write_sealed_json
 
@@ -29,13 +29,15 @@ def make(folder: Path, rows: int) -> None:
     draw = np.random.default_rng(0)
     with RowWriter(folder, DIMENSION, Extent()) as writer:
         for start in range(0, rows, WINDOW):
-            places = np.arange(start, min(rows, start + WINDOW), dtype=np.int64)
-            vectors = draw.standard_normal((len(places), DIMENSION), dtype=np.float32)
+            numbers = np.arange(start, min(rows, start + WINDOW), dtype=np.int64)
+            vectors = draw.standard_normal((len(numbers), DIMENSION), dtype=np.float32)
             vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-            texts = [f"the sentence number {place} of a text that is made for measuring the time" for place in places]
-            writer.append(NewRows(texts, [""] * len(texts), places, places, vectors))
+            texts = [
+                f"the sentence number {number} of a text that is made for measuring the time" for number in numbers
+            ]
+            writer.append(NewRows(texts, [""] * len(texts), numbers, numbers, vectors))
     stored = np.memmap(folder / "vectors.bin", dtype=np.float32, mode="r").reshape(-1, DIMENSION)
-    made = Structure.build("ivf", stored, LISTS, 0, lambda count: None)
+    made = Structure.build("ivf", stored, LISTS, 0, lambda amount=1: None)
     written = made.write(folder / "ivf-1.faiss")
     manifest = Manifest(
         format=FORMAT,
@@ -95,7 +97,7 @@ def measure(folder: Path, queries: np.ndarray, exact: bool) -> list[float]:
 
 def main() -> None:
     rows = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
-    faiss().omp_set_num_threads(1)
+    load_faiss().omp_set_num_threads(1)
     queries = np.random.default_rng(1).standard_normal((QUERIES, DIMENSION), dtype=np.float32)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

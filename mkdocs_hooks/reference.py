@@ -18,8 +18,7 @@ from mkdocs.structure.files import File, Files
 
 from nearer.cli.main import app
 from nearer.methods import METHODS
-from nearer.training.described import described_recipe, method_in_words, settings_of
-from nearer.training.recipes import recipe_names
+from nearer.training.recipes import described_recipe, method_in_words, recipe_names, settings_of
 
 SOURCE = Path(__file__).parents[1] / "src"
 # whose public names are shown, under which heading; those of `nearer` itself come first

@@ -42,13 +42,13 @@ LONG = re.compile(
             r"encoder/test_modules\.py::TestTruncation::test_an_onnx_graph",
             r"export/test_onnx_by_name\.py::test_its_scores.*\[(roberta|mobilebert)",
             # the service under load, and at its end [the parts of it: connections, shares, batching]
-            r"bench/test_load_bench\.py",
+            r"benchmarks/test_load_bench\.py",
             r"serve/test_serve_live\.py::test_told_to_end_it_answers_what_it_began\[15\]",
             r"serve/test_serve_fuzz\.py::test_answers_as_described\[POST-/(v2/|similarity|rerank).*-negative\]",
             # kills and two writers of a token store [every power cut of it: storage/test_every_writer.py]
             r"text/test_token_store\.py::test_a_kill_half_way",
             r"construct/engines/test_transformers_engine\.py::test_lists_that_grow",
-            r"bench/test_bench_commands\.py::TestTrain::test_pairs_of_unequal_sides",
+            r"benchmarks/test_bench_commands\.py::TestTrain::test_pairs_of_unequal_sides",
         )
     )
 )

@@ -41,7 +41,7 @@ def test_each_worker_has_the_most_processors_that_all_can_have(there: list[Node]
     [
         ([Node(8, 1)], 2, 1.0, "2 need a GPU each, Ray has 1 here"),
         ([Node(2, 0), Node(1, 0)], 4, 0.0, "4 asked for, Ray has 3 processors here"),
-        ([Node(8, 0), Node(0, 2)], 1, 1.0, "1 find no place"),
+        ([Node(8, 0), Node(0, 2)], 1, 1.0, "1 find no room"),
     ],
 )
 def test_why_there_is_no_room(there: list[Node], workers: int, gpus: float, message: str) -> None:

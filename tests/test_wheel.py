@@ -124,3 +124,10 @@ class TestInstalled:
         shown = self.run(command, "demo", "--out", "demo", "--max-steps", 1, cwd=tmp_path)
         assert "SimCSE, summary and body" in shown
         assert (tmp_path / "demo" / "pairs" / "model" / "model.safetensors").exists()
+
+    def test_measures_need_a_checkout(self, command: Path, tmp_path: Path) -> None:
+        done = subprocess.run(
+            [command, "bench", "train"], cwd=tmp_path, capture_output=True, text=True, timeout=HANG, check=False
+        )
+        assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+        assert "nearer bench needs a checkout" in done.stderr

@@ -48,7 +48,7 @@ def local_device() -> torch.device:
 def shares(rows: int) -> list[int]:
     """How many of a batch's rows each process computes: as even as can be, in order of rank."""
     size = world_size()
-    return [rows // size + (place < rows % size) for place in range(size)]
+    return [rows // size + (rank < rows % size) for rank in range(size)]
 
 
 def gather_rows(rows: Tensor, counts: Sequence[int]) -> Tensor:

@@ -1,15 +1,19 @@
 """Optional packages: imported where they are used, with an error that says how to install them.
 
 nearer is on no package index, so `pip install nearer` finds nothing: it is installed from a checkout or from a wheel.
+
+Other installed packages may add methods and kinds of tasks; these are found by entry points.
 """
 
 from __future__ import annotations
 
 import importlib
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
-from nearer.errors import MissingExtraError
+from nearer.errors import MissingExtraError, SettingError, first_line
 from nearer.versions import VERSION
 
 
@@ -44,3 +48,14 @@ def checkout() -> Path | None:
 
 def _wheel() -> str:
     return f"nearer-{VERSION}-py3-none-any.whl"
+
+
+def load_plugin(entry: EntryPoint, what: str) -> Any:
+    """The object that an entry point names. what: it should be, for the message if it cannot be loaded."""
+    try:
+        return entry.load()
+    except Exception as error:  # whatever another package raises
+        raise SettingError(
+            f"{what} {entry.name!r} of an installed package ({entry.value}) cannot be loaded ({first_line(error)}); "
+            "mend or remove the package."
+        ) from error

@@ -115,9 +115,9 @@ def per_worker(there: Sequence[Node], workers: int, gpus: float) -> dict[str, An
     if workers > all_cpus:
         raise SettingError(f"workers: {workers} asked for, Ray has {all_cpus} processors here.")
     for cpus in range(all_cpus // workers, 0, -1):
-        if sum(_places(node, cpus, gpus) for node in there) >= workers:
+        if sum(_room(node, cpus, gpus) for node in there) >= workers:
             return {"num_cpus": cpus, "num_gpus": gpus}
-    raise SettingError(f"workers: {workers} find no place: a worker's GPU and its processor must be of one machine.")
+    raise SettingError(f"workers: {workers} find no room: a worker's GPU and its processor must be of one machine.")
 
 
 def plain(error: Exception) -> NearerError:
@@ -136,7 +136,7 @@ def plain(error: Exception) -> NearerError:
     return RayError(f"a Ray worker failed ({lines[-1][:300] if lines else type(error).__name__}).")
 
 
-def _places(node: Node, cpus: int, gpus: float) -> int:
+def _room(node: Node, cpus: int, gpus: float) -> int:
     by_cpus = int(node.cpus // cpus)
     return min(by_cpus, int(node.gpus // gpus)) if gpus else by_cpus
 

@@ -3,16 +3,20 @@
 A sentence can hold bytes that move the cursor, rename the window or write the clipboard (OSC 52), and characters
 that turn the order of what follows. All printing of this package goes through this module, which shows them by
 their numbers: `\\u001b`. JSON reads these back as what they were.
+
+Progress bars go to standard error, and are shown only where somebody asked for one.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from rich.console import Console
+
 
 # C0 without tab and line feed, DEL, C1; embeddings, overrides and isolates of bidirectional text
 OBEYED = [*range(0x20), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)]
@@ -58,3 +62,33 @@ def console(**options: Any) -> Console:
                 yield segment if control else Segment(visible(text), style)
 
     return VisibleConsole(**options)
+
+
+class Advance(Protocol):
+    def __call__(self, amount: int = 1) -> None: ...
+
+
+@contextmanager
+def progress_bar(description: str, total: int | None, unit: str, *, shown: bool) -> Iterator[Advance]:
+    """Yields a function that moves the bar on; without `shown`, one that does nothing."""
+    if not shown:
+        yield lambda amount=1: None
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn(f"{unit} {{task.fields[rate]}}"),
+        TimeRemainingColumn(elapsed_when_finished=True),
+    )
+    with Progress(*columns, console=console(stderr=True)) as progress:
+        task = progress.add_task(description, total=total, rate="")
+
+        def advance(amount: int = 1) -> None:
+            progress.advance(task, amount)
+            speed = progress.tasks[0].finished_speed or progress.tasks[0].speed
+            progress.update(task, rate=f"({speed:,.0f}/s)" if speed else "")
+
+        yield advance

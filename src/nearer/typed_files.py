@@ -1,6 +1,6 @@
 """Reading JSON and YAML that others may have written: bounded, and of the types that are needed.
 
-Whatever such a file holds, its reader gets what it asked for or an error in one line that names the file and the place
+Whatever such a file holds, its reader gets what it asked for or an error in one line that names the file and the key
 in it. What could take hours or all memory (aliases of aliases, nests without end) is refused before it is built.
 """
 
@@ -88,11 +88,11 @@ def as_typed(
         return typed
     except ValidationError as mistakes:
         first = mistakes.errors()[0]
-        place = ".".join(map(str, first["loc"]))
+        key = ".".join(map(str, first["loc"]))
         message = first["msg"].removeprefix("Value error, ").rstrip(".")
         given = "" if first["type"] == "missing" else f" ({shown(first['input'])} given)"
         ending = f"; {mend}" if mend else ""
-        raise error(f"{where}: {place + ': ' if place else ''}{message}{given}{ending}.") from None
+        raise error(f"{where}: {key + ': ' if key else ''}{message}{given}{ending}.") from None
 
 
 @cache

@@ -80,6 +80,8 @@ def test_columns_are_named_or_told(tmp_path: Path) -> None:
     path.write_text("ref\twords\tname\n1\tIt rains.\tRain\n2\tIt snows.\tSnow\n")
     with pytest.raises(InputError, match=r"t\.tsv: cannot tell which columns make a document; found 'ref', 'words'"):
         read_documents(path)
+    with pytest.raises(InputError, match=r"name them with columns \(text=…,title=…\)"):
+        read_documents(path)
     found = read_documents(path, columns={"text": "words", "id": "ref"})
     assert [(d.id, d.title, d.text) for d in found.documents] == [
         ("1", "Rain", "It rains."),

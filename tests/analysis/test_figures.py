@@ -18,9 +18,9 @@ from nearer.analysis import plots
 from nearer.analysis.bias import Bin, FrequencyBias, PairBias
 from nearer.analysis.bootstrap import Comparison
 from nearer.analysis.figures import COLOURS, INK, figure_of, figure_svg, panels, save_figure
+from nearer.analysis.geometry import PathPoint
 from nearer.analysis.rank_space import Gain, GainGroup, RankSpace, Space
 from nearer.analysis.ratings import GroupScores, rating_distributions
-from nearer.analysis.training_path import PathPoint
 from nearer.errors import InputError, MissingExtraError, SettingError
 
 POINTS = [

@@ -10,7 +10,7 @@ from scipy.stats import spearmanr
 
 from nearer.analysis.ratings import (
     even_edges,
-    group_places,
+    group_indices,
     positive_threshold,
     rating_distributions,
     rating_scale,
@@ -43,7 +43,7 @@ def test_groups_of_sts_and_thirds_of_the_paper() -> None:
 @given(st.lists(st.floats(0, 5), min_size=1, max_size=40))
 def test_each_value_is_in_one_group_and_the_highest_in_the_last(values: list[float]) -> None:
     edges = (0.0, 1.0, 2.5, 5.0)
-    groups = group_places(np.array(values), edges)
+    groups = group_indices(np.array(values), edges)
     assert sorted(place for group in groups for place in group) == list(range(len(values)))
     for group, low, high in zip(groups, edges, edges[1:], strict=False):
         assert all(low <= values[place] < high or values[place] == high == 5.0 for place in group)
@@ -51,9 +51,9 @@ def test_each_value_is_in_one_group_and_the_highest_in_the_last(values: list[flo
 
 def test_bounds_that_cannot_be() -> None:
     with pytest.raises(SettingError, match="edges: 0, 2, 2 do not rise"):
-        group_places(np.array([1.0]), (0, 2, 2))
+        group_indices(np.array([1.0]), (0, 2, 2))
     with pytest.raises(SettingError, match="2 of 3 values lie outside 1 to 4"):
-        group_places(np.array([0.5, 2.0, 4.5]), (1, 4))
+        group_indices(np.array([0.5, 2.0, 4.5]), (1, 4))
     with pytest.raises(InputError, match="all are 7; they make no groups"):
         even_edges(np.array([7.0, 7.0]), 5)
     with pytest.raises(InputError, match="0 given"):

@@ -11,8 +11,7 @@ from pydantic import BaseModel
 
 from nearer.methods import METHODS
 from nearer.teachers import TeacherSettings
-from nearer.training.described import described_recipe, settings_of
-from nearer.training.recipes import recipe_names
+from nearer.training.recipes import described_recipe, recipe_names, settings_of
 from nearer.training.settings import TrainingSettings
 
 Nearer = Callable[..., Any]

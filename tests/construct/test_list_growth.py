@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from scripted_engine import ScriptedEngine, counting, said
 
-from nearer.construct import list_rules
+from nearer.construct import list_growth
 from nearer.construct.list_growth import GrownList, ListSettings, grow_lists
 from nearer.construct.requests import Generated, Request, Template
 from nearer.construct.start_sentences import Start
@@ -72,11 +72,11 @@ def test_a_list_is_ended_before_others_begin() -> None:
 @pytest.mark.parametrize(
     ("text", "ended", "reason"),
     [
-        ("", "model", list_rules.EMPTY),
-        ("Result: ''", "model", list_rules.EMPTY),
-        ("one\ntwo", "model", list_rules.LINE_BREAK),
-        ("on and on and", "limit", list_rules.CUT_OFF),
-        ("", "no room", list_rules.NO_ROOM),
+        ("", "model", list_growth.EMPTY),
+        ("Result: ''", "model", list_growth.EMPTY),
+        ("one\ntwo", "model", list_growth.LINE_BREAK),
+        ("on and on and", "limit", list_growth.CUT_OFF),
+        ("", "no room", list_growth.NO_ROOM),
     ],
 )
 def test_a_broken_rule_ends_the_list_at_once(text: str, ended: str, reason: str) -> None:
@@ -98,12 +98,12 @@ def test_the_first_line_can_be_asked_for_but_not_an_announcement() -> None:
     )
     [found] = grow_lists(engine, STARTS[:1], settings(first_line=True))
     assert all(request.one_line for request in engine.asked)
-    assert (found.rejected, found.sentences) == (list_rules.ANNOUNCED, ["s0", "s0 | 1"])
+    assert (found.rejected, found.sentences) == (list_growth.ANNOUNCED, ["s0", "s0 | 1"])
 
 
 def test_a_model_that_loops_is_noticed_at_the_third_time() -> None:
     found = grown(lambda request: said(request, "again"), settings())
-    assert {some.rejected for some in found.values()} == {list_rules.REPEATED}
+    assert {some.rejected for some in found.values()} == {list_growth.REPEATED}
     assert found[0].sentences == ["s0", "again", "again"]
 
 
@@ -117,7 +117,7 @@ def test_a_list_may_be_kept_up_to_the_rule_it_broke() -> None:
         return said(request, "") if request.step == request.number + 1 else counting(request)
 
     found = grown(rule, settings(minimum_steps=3))  # list n breaks a rule at step n + 1
-    assert [found[number].rejected for number in range(5)] == [list_rules.EMPTY] * 3 + [None] * 2
+    assert [found[number].rejected for number in range(5)] == [list_growth.EMPTY] * 3 + [None] * 2
     assert [len(found[number].sentences) for number in range(6)] == [1, 2, 3, 4, 5, 6]
 
 
@@ -127,7 +127,7 @@ def test_the_released_rule_drops_lists_with_a_repeated_end() -> None:
 
     assert grown(rule, settings())[0].rejected is None
     released = grown(rule, settings(rules="released"))[0]
-    assert released.rejected == list_rules.REPEATED_END
+    assert released.rejected == list_growth.REPEATED_END
     cut = grown(rule, settings(rules="released", minimum_steps=4))[0]
     assert (cut.rejected, cut.sentences[-2:]) == (None, ["step 3", "the end"])
 
@@ -135,7 +135,7 @@ def test_the_released_rule_drops_lists_with_a_repeated_end() -> None:
 def test_a_start_sentence_with_a_line_break_is_not_asked_about() -> None:
     engine = ScriptedEngine(counting)
     [found] = grow_lists(engine, [Start(0, "two\nlines", 0, None)], settings())
-    assert (found.rejected, engine.asked) == (list_rules.LINE_BREAK, [])
+    assert (found.rejected, engine.asked) == (list_growth.LINE_BREAK, [])
 
 
 NUMBERED = "\n".join(f"{n}. sentence {n}" for n in range(1, 8))
@@ -146,14 +146,14 @@ NUMBERED = "\n".join(f"{n}. sentence {n}" for n in range(1, 8))
     [
         (NUMBERED, "model", None, 6),  # more than asked for: the first ones
         (NUMBERED, "limit", None, 6),
-        ("1. a\n2. b\n3. c", "model", list_rules.INCOMPLETE, 4),
-        ("1. a\n2. b\n3. c", "limit", list_rules.CUT_OFF, 3),
-        ("\n".join(f"{n}. s{n}" for n in range(1, 6)), "limit", list_rules.CUT_OFF, 5),
-        ("1. a\n2.\n3. c\n4. d\n5. e", "model", list_rules.EMPTY, 2),
-        ("1. a\nb\n2. c\n3. d\n4. e\n5. f", "model", list_rules.LINE_BREAK, 1),
-        ("1. a\n2. a\n3. a\n4. d\n5. e", "model", list_rules.REPEATED, 3),
-        ("I cannot do that.", "model", list_rules.EMPTY, 1),
-        ("", "no room", list_rules.NO_ROOM, 1),
+        ("1. a\n2. b\n3. c", "model", list_growth.INCOMPLETE, 4),
+        ("1. a\n2. b\n3. c", "limit", list_growth.CUT_OFF, 3),
+        ("\n".join(f"{n}. s{n}" for n in range(1, 6)), "limit", list_growth.CUT_OFF, 5),
+        ("1. a\n2.\n3. c\n4. d\n5. e", "model", list_growth.EMPTY, 2),
+        ("1. a\nb\n2. c\n3. d\n4. e\n5. f", "model", list_growth.LINE_BREAK, 1),
+        ("1. a\n2. a\n3. a\n4. d\n5. e", "model", list_growth.REPEATED, 3),
+        ("I cannot do that.", "model", list_growth.EMPTY, 1),
+        ("", "no room", list_growth.NO_ROOM, 1),
     ],
 )
 def test_a_whole_list_in_one_answer(text: str, ended: str, reason: str | None, kept: int) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nearer.construct.list_rules import (
+from nearer.construct.list_growth import (
     EMPTY,
     LINE_BREAK,
     REPEATED,
@@ -120,8 +120,8 @@ def test_the_template_of_whole_lists_says_how_many_and_shows_a_list_that_parses(
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"Rewrite it.", "no place {sentence}"),
-        (b"{sentence} {sentence}", "2 times the place"),
+        (b"Rewrite it.", "no {sentence}"),
+        (b"{sentence} {sentence}", "{sentence} 2 times"),
         (b"\xff{sentence}", "UTF-8"),
     ],
 )

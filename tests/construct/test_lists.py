@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from scripted_engine import ScriptedEngine, counting, said
 
-from nearer.construct.list_growth import ListSettings
-from nearer.construct.list_rules import EMPTY, REPEATED
+from nearer.construct.list_growth import EMPTY, REPEATED, ListSettings
 from nearer.construct.lists import InProcess, ListsResult, check_folder, construct_lists
 from nearer.construct.requests import Generated, Request, Template
 from nearer.construct.start_sentences import GivenStarts

@@ -12,10 +12,8 @@ import pytest
 from tiny_language_model import make_language_model
 
 from nearer.construct.engines import load_engine
-from nearer.construct.list_growth import GrownList, ListSettings, grow_lists
-from nearer.construct.list_rules import CUT_OFF, NO_ROOM
-from nearer.construct.lists import InProcess, ListsResult, construct_lists
-from nearer.construct.ray_lists import OverRay, _Worker
+from nearer.construct.list_growth import CUT_OFF, NO_ROOM, GrownList, ListSettings, grow_lists
+from nearer.construct.lists import InProcess, ListsResult, OverRay, _Worker, construct_lists
 from nearer.construct.requests import Template
 from nearer.construct.start_sentences import GivenStarts
 from nearer.errors import InputError, ModelError
@@ -89,7 +87,7 @@ def test_prompts_longer_than_the_window_are_a_reason_of_their_own(
 
 def test_a_worker_of_ray_grows_its_share(llm: Path, source: GivenStarts) -> None:
     starts = source.choose().members
-    share = {name: np.array([getattr(start, name) for start in starts]) for name in ("number", "sentence", "place")}
+    share = {name: np.array([getattr(start, name) for start in starts]) for name in ("number", "sentence", "index")}
     grown = [GrownList(**json.loads(line)) for line in _Worker(engine(llm), settings())(share)["grown"]]
     assert sorted(grown, key=lambda found: found.number) == sorted(
         grow_lists(engine(llm)(), starts, settings()), key=lambda found: found.number

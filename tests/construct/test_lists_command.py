@@ -154,7 +154,7 @@ def test_ray_is_an_extra(build: Command, tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_a_template_without_a_place(build: Command, tmp_path: Path, template: Path) -> None:
     template.write_text("say it again")
-    assert "own.txt: has no place {sentence}" in build(tmp_path / "d").error
+    assert "own.txt: has no {sentence}" in build(tmp_path / "d").error
 
 
 def test_folders_that_cannot_be_used(build: Command, tmp_path: Path) -> None:

@@ -15,7 +15,14 @@ from tiny_language_model import make_language_model
 
 from nearer.cli.construct_queries import queries
 from nearer.cli.main import Commands
-from nearer.construct.queries import QueryPassage, QuerySettings, construct_queries, read_answers
+from nearer.construct.engines.prompts import rendered, without_turns
+from nearer.construct.queries import (
+    QueryPassage,
+    QuerySettings,
+    construct_queries,
+    read_answers,
+    read_query_template,
+)
 from nearer.construct.query_rules import (
     ABOUT_PASSAGE,
     ANSWERED,
@@ -32,7 +39,7 @@ from nearer.construct.query_rules import (
     find_fault,
     read_query,
 )
-from nearer.construct.requests import Generated, Request
+from nearer.construct.requests import TURN, Generated, Request
 from nearer.errors import InputError, SettingError
 
 PASSAGES = [
@@ -56,6 +63,7 @@ def asking(request: Request) -> Generated:
         ("Question: why?", "question", "why?"),
         ('**Search words:** "a b."', "keywords", "a b"),
         ("1. how so?", "question", "how so?"),
+        ("what does `f` do?", "question", "what does f do?"),
         ("Statement: It rains.", "claim", "It rains."),
         (" \n", "claim", ""),
     ],
@@ -84,10 +92,11 @@ def test_queries_in_answers(answer: str, style: Style, query: str) -> None:
         ("wie lange schläft das Tier und wo ist es?", "question", OTHER_LANGUAGE),
         ("動物はどこですか？", "question", OTHER_LANGUAGE),
         ("An example of that", "claim", FROM_PROMPT),
+        ("my animal sleeps, do I get my money back", "plain_words", FROM_PROMPT),
     ],
 )
 def test_rules(query: str, style: Style, fault: str | None) -> None:
-    assert find_fault(query, PASSAGE, style, ["an example of it"]) == fault
+    assert find_fault(query, PASSAGE, style, ["an example of it", "no trip, do I get my money back"]) == fault
 
 
 def test_other_languages_are_asked_in_their_own() -> None:
@@ -172,6 +181,33 @@ def test_settings_that_cannot_be(tmp_path: Path) -> None:
         QuerySettings(per_passage=0)
     with pytest.raises(InputError, match="none to write"):
         construct_queries([], ScriptedEngine(asking), QuerySettings(), tmp_path / "q")
+
+
+def test_examples_are_turns_of_a_conversation() -> None:
+    template = "{% for m in messages %}[{{ m['role'] }}: {{ m['content'] }}]{% endfor %}"
+    prompt = f"one{TURN}two{TURN}three"
+    assert rendered(template, prompt, "a model", {}) == "[user: one][assistant: two][user: three]"
+    assert without_turns(prompt) == "one\ntwo\nthree"
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_templates_have_examples_and_end_with_the_passage(style: Style, tmp_path: Path) -> None:
+    engine = ScriptedEngine(asking)
+    construct_queries(PASSAGES[:1], engine, QuerySettings((style,)), tmp_path / "q")
+    turns = engine.asked[0].prompt.split(TURN)
+    assert len(turns) == 7
+    assert f"Text: {PASSAGES[0].text}\n" in turns[-1]
+    assert all(find_fault(query, text, style) is None for text, query in zip(turns[::2], turns[1::2], strict=False))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("no place", "once"), ("{passage}\n---\nx", "once, in its last turn"), ("a\n---\n{passage}", "the model's")],
+)
+def test_templates_that_cannot_be(text: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "t.txt").write_text(text)
+    with pytest.raises(InputError, match=said):
+        read_query_template(tmp_path / "t.txt")
 
 
 Command = Callable[..., tuple[int, str]]

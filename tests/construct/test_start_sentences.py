@@ -122,7 +122,7 @@ def test_starts_are_sentences_of_the_corpus_each_once(encoder: Encoder, corpus: 
     reading = read_sentences(corpus)
     chosen = ClusteredStarts(reading, VectorStore(encoder), 3, 100, seed=0).choose()
     sentences = list(read_sentences(corpus))
-    assert [sentences[start.place] for start in chosen.members] == [start.sentence for start in chosen.members]
+    assert [sentences[start.index] for start in chosen.members] == [start.sentence for start in chosen.members]
     assert sorted(start.sentence for start in chosen.members) == sorted(set(sentences))  # 17 records, one of them twice
     assert [start.number for start in chosen.members] == list(range(16))
     assert {start.cluster for start in chosen.members[:3]} == {0, 1, 2}
@@ -159,7 +159,7 @@ def test_starts_are_kept_as_they_are(tmp_path: Path, encoder: Encoder, corpus: P
 def test_a_users_own_starts_are_taken_in_their_order(tmp_path: Path) -> None:
     (tmp_path / "own.txt").write_text("b\na\u2028x\n\nb\n")
     starts = GivenStarts(read_sentences(tmp_path / "own.txt")).choose()
-    assert [(start.sentence, start.place, start.cluster) for start in starts.members] == [
+    assert [(start.sentence, start.index, start.cluster) for start in starts.members] == [
         ("b", 0, None),
         ("a\u2028x", 1, None),
         ("b", 2, None),

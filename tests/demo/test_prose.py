@@ -6,7 +6,7 @@ import inspect
 
 import pytest
 
-from nearer.demo.prose import looks_english, paragraphs, plain
+from nearer.demo.docstrings import looks_english, paragraphs, plain
 
 
 def prose(docstring: str) -> list[str]:

@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 from rich.console import Console
 
-from nearer.demo.searches import compare_searches, search, searches_table
+from nearer.demo.run import compare_searches, search, searches_table
 from nearer.errors import SettingError
 
 

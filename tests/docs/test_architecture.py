@@ -71,9 +71,11 @@ def test_a_part_imports_what_the_document_allows(part: str) -> None:
 def test_no_circle_between_files() -> None:
     """Also not through imports inside functions or for type checking: whoever reads a file reads what it names."""
     files = {".".join(file.relative_to(PACKAGE.parent).with_suffix("").parts): file for file in PACKAGE.rglob("*.py")}
+    beside = {f"benchmarks.{file.stem}": file for file in (ROOT / "benchmarks").glob("[!_]*.py")}
     named = {name.removesuffix(".__init__"): file for name, file in files.items() if file.parent != PACKAGE} | {
         f"nearer.{name}": PACKAGE / f"{name}.py" for name in SHARED
     }
+    named |= beside
     TopologicalSorter({name: set(modules(file, set(named))) for name, file in named.items()}).prepare()
 
 
@@ -86,6 +88,17 @@ def modules(file: Path, known: set[str]) -> Iterator[str]:
             for alias in node.names:
                 whole = f"{node.module}.{alias.name}"
                 yield from {whole if whole in known else node.module} & known
+
+
+def test_benchmarks_lie_beside_the_package() -> None:
+    """A wheel has none, so one file alone may import them, and it does so inside its functions."""
+    importers = {
+        file.relative_to(PACKAGE).as_posix()
+        for file in PACKAGE.rglob("*.py")
+        if re.search(r"^\s*(?:from|import) benchmarks\b", file.read_text(encoding="utf-8"), re.MULTILINE)
+    }
+    assert importers == {"cli/bench.py"}
+    assert not re.search(r"^(?:from|import) benchmarks\b", (PACKAGE / "cli" / "bench.py").read_text(), re.MULTILINE)
 
 
 def test_what_all_share_knows_no_part() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from nearer.doctor import Finding, State, installation, models_and_data, stores
+from nearer.doctor import Finding, State, installation, models_and_data
 from nearer.doctor.checks import all_checks
 from nearer.doctor.findings import carry_out
 from nearer.encoder import Encoder, sources
@@ -168,9 +168,9 @@ def text(tmp_path: Path) -> Path:
 
 class TestCache:
     def test_a_new_one(self, cache: Path) -> None:
-        assert only(stores.check_cache()) == Finding("cache", State.good, f"{cache}: 0 MiB")
-        assert only(stores.check_token_stores()).found == "0 whole, 0 MiB"
-        assert only(stores.check_vector_stores()).found == "none yet"
+        assert only(models_and_data.check_cache()) == Finding("cache", State.good, f"{cache}: 0 MiB")
+        assert only(models_and_data.check_token_stores()).found == "0 whole, 0 MiB"
+        assert only(models_and_data.check_vector_stores()).found == "none yet"
 
     def test_a_file_in_its_place(self, cache: Path) -> None:
         cache.write_text("", encoding="utf-8")
@@ -179,38 +179,38 @@ class TestCache:
 
     def test_token_stores(self, cache: Path, encoder: Encoder, text: Path) -> None:
         store = open_store(read_sentences(text), encoder.tokenizer, max_length=16)
-        assert only(stores.check_token_stores()).state is State.good
+        assert only(models_and_data.check_token_stores()).state is State.good
         (store.folder / "tokens.bin").write_bytes(b"")
-        assert only(stores.check_token_stores()).found.startswith("1 damaged; 0 whole")
+        assert only(models_and_data.check_token_stores()).found.startswith("1 damaged; 0 whole")
 
     def test_an_unfinished_token_store(self, cache: Path) -> None:
         left = cache / "tokens" / ".abc-1.unfinished"
         left.mkdir(parents=True)
-        finding = only(stores.check_token_stores())
+        finding = only(models_and_data.check_token_stores())
         assert (finding.state, finding.mend.endswith(f"rm -r {left}")) == (State.doubtful, True)
 
     def test_one_that_is_being_built(self, cache: Path) -> None:
         (cache / "tokens" / ".abc-1.unfinished").mkdir(parents=True)
         with FileLock(cache / "tokens" / "abc.lock"):
-            finding = only(stores.check_token_stores())
+            finding = only(models_and_data.check_token_stores())
         assert (finding.state, finding.found) == (State.good, "0 whole, 0 MiB; 1 being built")
 
     def test_vector_stores(self, cache: Path, encoder: Encoder, text: Path) -> None:
         store = VectorStore(encoder)
         store.rows(read_sentences(text))
-        assert only(stores.check_vector_stores()).found.endswith(" 2")
+        assert only(models_and_data.check_vector_stores()).found.endswith(" 2")
         for path in (store.folder / "rows").iterdir():
             path.unlink()
-        assert only(stores.check_vector_stores()).found.endswith(": interrupted after 2")
+        assert only(models_and_data.check_vector_stores()).found.endswith(": interrupted after 2")
         (store.folder / "vectors.bin").write_bytes(b"")
-        assert only(stores.check_vector_stores()).found.endswith(": vectors are lost")
+        assert only(models_and_data.check_vector_stores()).found.endswith(": vectors are lost")
 
     def test_disk(self, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         free = shutil.disk_usage(cache.parent).free
-        monkeypatch.setattr(stores, "LITTLE_SPACE", free // 4)
-        assert only(stores.check_disk()).state is State.good
-        monkeypatch.setattr(stores, "LITTLE_SPACE", free * 4)
-        assert only(stores.check_disk()).state is State.doubtful
+        monkeypatch.setattr(models_and_data, "LITTLE_SPACE", free // 4)
+        assert only(models_and_data.check_disk()).state is State.good
+        monkeypatch.setattr(models_and_data, "LITTLE_SPACE", free * 4)
+        assert only(models_and_data.check_disk()).state is State.doubtful
 
 
 class TestModelFolders:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import signal
@@ -13,8 +14,10 @@ import numpy as np
 import pytest
 
 from nearer.encoder import Encoder
+from nearer.encoder.batching import OF_THIS_PROCESS, CutCounter, CutTexts
+from nearer.encoder.encoding import BulkEncoding
 from nearer.encoder.files import encode_file
-from nearer.encoder.workers import WorkerError
+from nearer.encoder.workers import GrowingFile, WorkerError, encode_in_workers
 from nearer.errors import InputError, SettingError
 from nearer.text import read_sentences
 
@@ -169,6 +172,18 @@ class TestWorkers:
         assert [process.poll() is None for process in started] == [False, False]
         assert {path.name for path in tmp_path.iterdir()} == {"text.txt", "v.npy", "v.json", "v.lines.npy"}
 
+    def test_cut_texts_are_counted_as_in_one_process(self, encoder: Encoder, text: Path, tmp_path: Path) -> None:
+        text.write_text("".join(f"{'the dog ' * length}\n" for length in (1, 100, 2, 200, 3, 300, 100)))
+        alone, workers = copy.deepcopy(encoder), copy.deepcopy(encoder)
+        for one in (alone, workers):
+            one.cut_counter = CutCounter()
+        OF_THIS_PROCESS.take()
+        encode_file(alone, read_sentences(text), tmp_path / "alone.npy", window=2)
+        here = OF_THIS_PROCESS.take()
+        encode_file(workers, read_sentences(text), tmp_path / "v.npy", devices=["cpu", "cpu"], window=2)
+        assert workers.cut_texts == alone.cut_texts == CutTexts(encoder.settings.max_length, texts=7, cut=4)
+        assert OF_THIS_PROCESS.take() == here == [alone.cut_texts]  # which the command line tells of
+
     def test_one_that_dies_is_told_of(
         self,
         encoder: Encoder,
@@ -191,6 +206,15 @@ class TestWorkers:
             encode_file(encoder, reading, tmp_path / "v.npy", devices=["cpu"], window=5)
         assert all(process.poll() is not None for process in started)
         assert [path.name for path in tmp_path.iterdir()] == ["text.txt"]
+
+    def test_a_defect_in_it_is_told_of(self, encoder: Encoder, tmp_path: Path) -> None:
+        bulk = BulkEncoding(encoder, normalize=True, precision="float32", prompt="")
+        bulk.options["nonsense"] = 1
+        with (
+            GrowingFile(tmp_path / "v.npy", tmp_path / "v.partial", "float32", (encoder.dimension,)) as file,
+            pytest.raises(WorkerError, match=r"a worker on cpu failed \(TypeError: .*nonsense"),
+        ):
+            encode_in_workers(bulk, ["cpu"], [["rain"]], file, lambda amount=1: None)
 
     def test_its_error_is_raised_here(self, encoder: Encoder, text: Path, tmp_path: Path) -> None:
         with pytest.raises(SettingError, match="device: 'abacus' cannot be used here"):

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nearer.encoder.vector_file import GrowingFile, _header
+from nearer.encoder.workers import GrowingFile, _header
 from nearer.errors import InputError
 
 

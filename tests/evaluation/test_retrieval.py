@@ -108,9 +108,9 @@ def test_blocks_do_not_change_the_ranks(at_once: int) -> None:
     [
         ([], ["a"], [], "queries: there are none"),
         (["a"], [], [0], "candidates: there are none"),
-        (["a", "a"], ["a"], [0], "right: 1 places for 2 queries"),
-        (["a"], ["a"], [1], "query 0 has place 1"),
-        (["a", "a"], ["a"], [0, -1], "query 1 has place -1"),
+        (["a", "a"], ["a"], [0], "right: 1 indices for 2 queries"),
+        (["a"], ["a"], [1], "query 0 has index 1"),
+        (["a", "a"], ["a"], [0, -1], "query 1 has index -1"),
         ("a", ["a"], [0], "queries: one string"),
     ],
 )

@@ -14,7 +14,7 @@ from tiny_runs import Runs
 from nearer.report.chart import CHARACTER, HEIGHT, WIDTH, Chart, described, linear, logarithmic, series_class
 from nearer.report.curves import curve_names, curves_section, thinned
 from nearer.report.subjects import read_subjects
-from nearer.runs.metrics_log import Line, MetricsLog
+from nearer.runs.folder import Line, MetricsLog
 
 
 def test_points_lie_where_their_values_are() -> None:

@@ -99,7 +99,7 @@ class TestAfterARun:
 
     def test_a_model_in_memory_is_not_loaded_again(self, copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         model = Encoder.load(copied / "model", device="cpu")
-        monkeypatch.setattr("nearer.report.measured.load_scorer", None)
+        monkeypatch.setattr("nearer.report.subjects.load_scorer", None)
         said: list[str] = []
         assert report_after_run(copied, model=model, say=said.append) is not None, said
 

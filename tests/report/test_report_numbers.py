@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nearer.report.chart import linear, logarithmic, named
-from nearer.report.numbers import count, duration, figure, listed, short, signed
+from nearer.report.markup import count, duration, figure, listed, short, signed
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ NOT_DRAWN = """() => [...document.querySelectorAll("svg")].flatMap((svg) => {
   return faults.map((fault) => `${svg.getAttribute("aria-label").slice(0, 40)}: ${fault}`);
 })"""
 
-WITH_TEXT = "body, p, td, th, small, a, summary, code, button, dt, figcaption, svg text, .note, .place"
+WITH_TEXT = "body, p, td, th, small, a, summary, code, button, dt, figcaption, svg text, .note, .rank"
 
 
 @pytest.fixture(scope="module")

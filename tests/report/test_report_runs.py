@@ -11,8 +11,7 @@ from tiny_runs import Runs
 
 from nearer.errors import InputError, ModelError, SettingError
 from nearer.report.subjects import read_subjects
-from nearer.runs.folder import read_run
-from nearer.runs.metrics_log import read_metrics
+from nearer.runs.folder import read_metrics, read_run
 
 
 def test_a_finished_run(runs: Runs) -> None:
@@ -139,7 +138,7 @@ class TestTargets:
         assert {subject.group for subject in subjects} == {"seeds"}
         beside = read_subjects([runs.finished, runs.seeds])
         assert [subject.label for subject in beside] == ["first <i>run", *(f"seeds/seed-{n}" for n in (0, 2, 10))]
-        assert [subject.place for subject in beside] == [0, 1, 2, 3]
+        assert [subject.series for subject in beside] == [0, 1, 2, 3]
 
     def test_names_are_models(self) -> None:
         [subject] = read_subjects(["wiki-mini"])

@@ -16,15 +16,19 @@ import pytest
 from tiny_runs import Runs
 
 from nearer.evaluation import load_tasks
-from nearer.report.measured import Measured, measure
-from nearer.report.numbers import signed
-from nearer.report.recipe_notes import recipe_notes, shown
-from nearer.report.subjects import Subject, read_subjects
-from nearer.report.training_section import page_command, reproduce_section, trained_section, training_command
+from nearer.report.markup import signed
+from nearer.report.subjects import Measured, Subject, measure, read_subjects
+from nearer.report.training_section import (
+    page_command,
+    recipe_notes,
+    reproduce_section,
+    shown,
+    trained_section,
+    training_command,
+)
 from nearer.report.verdict import title, verdict
 from nearer.runs.config import RunConfig
-from nearer.runs.folder import Run, read_run
-from nearer.runs.metrics_log import Line, MetricsLog
+from nearer.runs.folder import Line, MetricsLog, Run, read_run
 
 
 def a_run(*dev: tuple[int, float], finished: bool = True, **settings: Any) -> Subject:

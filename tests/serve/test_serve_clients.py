@@ -13,7 +13,7 @@ import pytest
 from nearer.serve.app import create_app
 from nearer.serve.limits import Limits
 from nearer.serve.server import new_server, open_port
-from nearer.serve.token_ids import TokenDecoder
+from nearer.serve.service import TokenDecoder
 from patience import HANG
 
 TEXTS = ["A man is eating lunch.", "rain", "Someone has a meal."]

@@ -14,7 +14,7 @@ from schemathesis.schemas import BaseSchema
 from nearer.search import SearchIndex
 from nearer.serve.app import create_app
 from nearer.serve.limits import Limits
-from nearer.serve.token_ids import TokenDecoder
+from nearer.serve.service import TokenDecoder
 
 OPERATIONS = [
     ("GET", "/"),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from nearer.serve.token_ids import TokenDecoder, load_encoding
+from nearer.serve.service import TokenDecoder, load_encoding
 from patience import HANG
 
 tiktoken = pytest.importorskip("tiktoken")

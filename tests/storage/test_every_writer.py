@@ -27,7 +27,7 @@ from nearer.encoder.files import EncodedFile, encode_file
 from nearer.errors import NearerError
 from nearer.evaluation import evaluate
 from nearer.runs.checkpoints import load_checkpoint, save_checkpoint, whole_checkpoint
-from nearer.runs.score_file import read_scores
+from nearer.runs.folder import read_scores
 from nearer.teachers import RankEncoder
 from nearer.teachers.vector_store import VectorStore
 from nearer.text import read_ranking_lists, read_sentences

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from nearer.errors import InputError
-from nearer.storage.locks import written_by_us_alone
+from nearer.storage.whole import written_by_us_alone
 
 HOLD = """
 import sys
 from pathlib import Path
-from nearer.storage.locks import written_by_us_alone
+from nearer.storage.whole import written_by_us_alone
 with written_by_us_alone(Path(sys.argv[1]), Path("runs/x")):
     print("held", flush=True)
     sys.stdin.read()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import torch
 from teacher_text import OTHERS, SENTENCES, WINDOW, Watch, write_lines
 
 from nearer.encoder import Encoder
+from nearer.encoder.batching import OF_THIS_PROCESS, CutCounter, CutTexts
 from nearer.errors import InputError, MissingExtraError, SettingError
 from nearer.ray_runtime import OBJECT_STORE, RayError
 from nearer.teachers import VectorStore
@@ -54,6 +56,23 @@ def loaded(encoder: Encoder) -> Any:
     from nearer.encoder.encoding import BulkEncoding
 
     return BulkEncoding(encoder.eval(), **OPTIONS)
+
+
+def uncounted(encoder: Encoder) -> Encoder:
+    """A copy that has encoded nothing yet."""
+    copied = copy.deepcopy(encoder)
+    copied.cut_counter = CutCounter()
+    return copied
+
+
+class Given:
+    """What Ray gives back of workers' rows."""
+
+    def __init__(self, rows: list[dict[str, Any]]) -> None:
+        self.rows = rows
+
+    def iter_batches(self, **_: Any) -> Iterator[Any]:
+        return (pyarrow.table({name: [value] for name, value in row.items()}) for row in self.rows)
 
 
 class TestParts:
@@ -108,6 +127,31 @@ class TestParts:
             thread.join()
         for place, window in enumerate(windows):
             np.testing.assert_allclose(found[place], encoder.encode(window, normalize=True), atol=1e-5)
+
+    def test_what_workers_cut_is_counted_here(
+        self, encoder: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """By two workers in this process, one of which answers in another order than it was asked."""
+        pytest.importorskip("ray")
+        long = ["the dog " * length for length in (100, 200, 300)]
+        corpus = write_lines(tmp_path / "corpus.txt", [*SENTENCES[:5], *long])
+        workers = [_Worker(None, "cpu", OPTIONS) for _ in range(2)]
+        encoders = {worker: uncounted(encoder) for worker in workers}
+        monkeypatch.setattr(_Worker, "_loaded", lambda self: loaded(encoders[self]))
+        reading = read_sentences(corpus)
+        missing = MissingSentences(reading, sentence_keys(reading), np.ones(8, dtype=bool))
+        texts = list(missing)
+        tables = [pyarrow.table({"sentences": [texts[start : start + 2]]}) for start in range(0, 8, 2)]
+        rows = [workers[number % 2](table).to_pylist()[0] for number, table in enumerate(tables)]
+        for name in ("texts", "cut"):
+            rows[0][name], rows[2][name] = rows[2][name], rows[0][name]
+        there = uncounted(encoder)
+        workforce = OverRay(there)
+        monkeypatch.setattr(workforce, "_encoded", lambda *_: Given(rows))
+        OF_THIS_PROCESS.take()
+        assert sum(len(vectors) for vectors in workforce.windows(missing, 2, OPTIONS, lambda count: None)) == 8
+        assert there.cut_texts == CutTexts(encoder.settings.max_length, texts=8, cut=3)
+        assert OF_THIS_PROCESS.take() == [there.cut_texts]
 
     def test_fewer_than_one_worker(self, encoder: Encoder) -> None:
         with pytest.raises(SettingError, match="workers: 0 is below 1"):
@@ -189,6 +233,7 @@ class TestRay:
     ) -> None:
         alone = VectorStore(encoder, folder=tmp_path / "alone")
         rows = alone.rows(read_sentences(corpus))
+        counted = encoder.cut_texts.texts
         watch.since()
         with OverRay(encoder, workers=2, gpus=0.0) as workforce:
             store = VectorStore(encoder, folder=tmp_path / "ray", workforce=workforce)
@@ -206,6 +251,7 @@ class TestRay:
             kept = len(store.vectors())
             assert kept == 2 * WINDOW
             assert store.rows(read_sentences(corpus)).tolist() == rows.tolist()
+            assert encoder.cut_texts.texts - counted >= len(alone.vectors())  # more, if windows were lost
         assert watch.since() == 0  # nothing passed the model here
         assert files(store) == files(alone)
 

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from nearer.teachers.rank_vectors import sample_places, sample_sentences
+from nearer.teachers.rank_vectors import sample_indices, sample_sentences
 
 texts = st.lists(st.sampled_from([f"sentence {number}" for number in range(30)]), max_size=80)
 
@@ -100,7 +100,7 @@ class TestPlaces:
     @given(st.lists(st.integers(0, 10_000), unique=True, max_size=60), st.integers(0, 60), st.integers(0, 1000))
     @settings(max_examples=100, deadline=None)
     def test_so_many_of_them_rising(self, places: list[int], size: int, seed: int) -> None:
-        found = sample_places(np.array(places, dtype=np.int64), size, seed).tolist()
+        found = sample_indices(np.array(places, dtype=np.int64), size, seed).tolist()
         assert found == sorted(set(found))
         assert set(found) <= set(places)
         assert len(found) == min(size, len(places))
@@ -108,11 +108,11 @@ class TestPlaces:
     @pytest.mark.parametrize("size", [7, 20])
     def test_their_order_does_not_matter_and_the_seed_does(self, size: int) -> None:
         places = np.arange(100, 120)
-        found = sample_places(places, size, 5)
-        np.testing.assert_array_equal(sample_places(places[::-1], size, 5), found)
-        assert (sample_places(places, size, 6).tolist() == found.tolist()) == (size == 20)
+        found = sample_indices(places, size, 5)
+        np.testing.assert_array_equal(sample_indices(places[::-1], size, 5), found)
+        assert (sample_indices(places, size, 6).tolist() == found.tolist()) == (size == 20)
 
     def test_all_are_drawn_alike(self) -> None:
-        drawn = Counter(place for seed in range(2000) for place in sample_places(np.arange(20), 5, seed).tolist())
+        drawn = Counter(place for seed in range(2000) for place in sample_indices(np.arange(20), 5, seed).tolist())
         assert len(drawn) == 20
         assert chisquare(list(drawn.values())).pvalue > 0.001

@@ -30,7 +30,7 @@ from nearer.text import (
     read_sentences,
     read_triplets,
 )
-from nearer.text.compression import compression_of
+from nearer.text.sources import compression_of
 
 READERS = {
     "sentences": read_sentences,

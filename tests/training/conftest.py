@@ -35,8 +35,8 @@ def write_scored(path: Path, lines: list[str]) -> Path:
     """Scored lists of unequal lengths with short queries, whose scores are the words that query and passage share."""
     draw = random.Random(4)
     records = []
-    for line in lines[:40]:
-        query, passages = " ".join(line.split()[:3]), draw.sample(lines[40:-1], draw.randint(12, 20))
+    for line in lines[:64]:
+        query, passages = " ".join(line.split()[:3]), draw.sample(lines[64:-1], draw.randint(12, 20))
         scores = [len(set(query.split()) & set(passage.split())) + draw.random() for passage in passages]
         records.append({"query": query, "passages": passages, "scores": scores})
     path.write_text("".join(json.dumps(record) + "\n" for record in records))
@@ -112,7 +112,12 @@ def make_trainer(tiny_model: Callable[[str], Path], corpus: Path, tmp_path: Path
         )
         torch.manual_seed(0)
         encoder = Encoder.load(
-            made.model, pooling=made.pooling, device=device, dropout=made.dropout, overrides=overrides
+            made.model,
+            pooling=made.pooling,
+            template=made.template,
+            device=device,
+            dropout=made.dropout,
+            overrides=overrides,
         )
         if made.head:
             encoder.add_head(torch.Generator().manual_seed(0))
@@ -122,7 +127,7 @@ def make_trainer(tiny_model: Callable[[str], Path], corpus: Path, tmp_path: Path
             taught.prepare(encoder, lists, max_length=made.longest)
             return Trainer(encoder, taught, open_corpus(lists, encoder, taught, made.longest, progress=False)[0], made)
         reading: Reading[Any] = Reading(text, SHAPES[data], ReadOptions())
-        taught.prepare(encoder, reading)
+        taught.prepare(encoder, reading, max_length=made.longest)
         store = open_store(reading, encoder.tokenizer, max_length=made.max_length)
         return Trainer(encoder, taught, store, made)
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 import torch
+from transformers import AutoTokenizer, DistilBertConfig, DistilBertForMaskedLM
 
 from nearer.encoder import Encoder
 from nearer.methods import METHODS
@@ -44,6 +45,9 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "debcse-bert-base +piece": {"piece": 5},
     "debcse-bert-base +plain": {"alternating": False, "mined_negatives": False},
     "rankencoder-bert-base +released": {"variant": "released", "approximate": True},
+    "promptbert-bert-base +piece": {"piece": 5},
+    "diffcse-bert-base +piece": {"piece": 5},
+    "diffcse-bert-base +released": {"replacement": "argmax", "replaced": "all"},
     "refine-bert-base +shuffled": {"shuffle_lists": True, "batch_size": 2},
     "lists +contrast": {"teachers": [], "query_max_length": 8},
     "lists +list_mle": {"loss": "list_mle", "in_batch_weight": 0, "piece": 5},
@@ -58,7 +62,9 @@ def write_text(data: str, path: Path, lines: list[str]) -> Path:
     draw = random.Random(5)
     if data in ("sentences", "pairs", "triplets"):
         count = {"sentences": 1, "pairs": 2, "triplets": 3}[data]
-        rows = ["\t".join(lines[n : n + count]) for n in range(len(lines) - count)]
+        rows = [
+            "\t".join([*lines[n : n + count], *([str(n % 6)] * (data == "pairs"))]) for n in range(len(lines) - count)
+        ]
         path = path.with_suffix(".txt" if count == 1 else ".tsv")
         path.write_text("\n".join(rows) + "\n")
         return path
@@ -79,19 +85,42 @@ def write_text(data: str, path: Path, lines: list[str]) -> Path:
     return path
 
 
+def _generator(kind: str, model: Path, tmp_path: Path) -> Path:
+    """A masked language model with the tiny model's tokenizer."""
+    tokenizer = AutoTokenizer.from_pretrained(model)
+    sizes = {"dim": 16, "n_layers": 1, "n_heads": 2, "hidden_dim": 32, "vocab_size": len(tokenizer)}
+    torch.manual_seed(3)
+    DistilBertForMaskedLM(DistilBertConfig(**sizes, max_position_embeddings=66)).save_pretrained(tmp_path / "generator")
+    tokenizer.save_pretrained(tmp_path / "generator")
+    return tmp_path / "generator"
+
+
 def recorded_steps(name: str, tiny_model: Callable[[str], Path], corpus: Path, tmp_path: Path) -> list[list[float]]:
     recipe_name = name.split(" ")[0]
     kind = tiny_kind(recipe_name)
     overrides: dict[str, Any] = {"model": str(tiny_model(kind)), "batch_size": 8, "max_length": 16, "epochs": 9}
-    if load_recipe(recipe_name, {"teachers": ["x"]} if recipe_name.startswith("rank") else {}).training.pooling is None:
+    plain = load_recipe(recipe_name, {"teachers": ["x"]} if recipe_name.startswith("rank") else {})
+    if plain.training.pooling is None:
         overrides["pooling"] = "cls"
     if recipe_name.startswith(("rank", "refine", "lists")):
         overrides["teachers"] = [{"model": str(tiny_model("bert")), "pooling": "mean"}]
+    if plain.training.template is not None:  # the papers' are long in the tiny model's letters
+        overrides |= {"template": "a man {sentence} is [MASK]", "max_length": 24}
+    if hasattr(plain.method, "second_template"):
+        overrides["second_template"] = "a dog {sentence} is [MASK]"
+    if hasattr(plain.method, "generator"):
+        overrides["generator"] = str(_generator(kind, tiny_model(kind), tmp_path))
     recipe = load_recipe(recipe_name, overrides | VARIANTS.get(name, {}))
     settings = recipe.training
     torch.manual_seed(settings.seed)
     method: Any = METHODS[settings.method](recipe.method)
-    encoder = Encoder.load(settings.model, pooling=settings.pooling, device="cpu", dropout=settings.dropout)
+    encoder = Encoder.load(
+        settings.model,
+        pooling=settings.pooling,
+        template=settings.template,
+        device="cpu",
+        dropout=settings.dropout,
+    )
     if settings.head:
         encoder.add_head(torch.Generator().manual_seed(settings.seed))
     text = write_text(settings.data, tmp_path / "text", corpus.read_text().split("\n")[:-1])

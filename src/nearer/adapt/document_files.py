@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from nearer.errors import InputError, first_line
-from nearer.text.compression import DamagedData
-from nearer.text.sources import open_bytes
+from nearer.text.sources import DamagedData, open_bytes
 
 KINDS = {
     "txt": ("txt", "text"),

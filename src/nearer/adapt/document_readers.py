@@ -93,7 +93,10 @@ def read_file(found: Found, options: ReaderOptions, account: FileAccount) -> Ite
     except (InputError, MissingExtraError) as error:  # of a file among many: told, and the others are read
         if "columns" in (error.argument or "") and options.columns:
             raise
-        raise Unreadable(str(error).removeprefix(f"{found.path}: ").rstrip(".")) from None
+        told = str(error).removeprefix(f"{found.path}: ").rstrip(".")
+        if error.argument == "columns":  # reading in general has columns in an order, here they have names
+            told = told.replace("or name them in order by columns", "or name them with columns (text=…,title=…)")
+        raise Unreadable(told) from None
 
 
 def _read_text(found: Found, options: ReaderOptions, account: FileAccount) -> Iterator[RawDocument]:
@@ -144,7 +147,7 @@ def _titled(text: str) -> tuple[str, str]:
         rest = below
     elif second.strip():
         return "", text.strip()
-    if not rest.strip() or len(first.split()) > 12 or first.rstrip().endswith((".", "!", ";", ",", ":")):
+    if not rest.strip() or len(first.split()) > 12 or first.rstrip().endswith(tuple(".!;,:。！，：")):
         return "", text.strip()
     return first.strip(), rest.strip()
 

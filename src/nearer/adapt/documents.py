@@ -20,7 +20,7 @@ from nearer.adapt.document_files import FileAccount, Unreadable, find_files
 from nearer.adapt.document_readers import RawDocument, ReaderOptions, TxtRule, read_file
 from nearer.adapt.duplicates import find_duplicates, find_near_duplicates
 from nearer.errors import InputError
-from nearer.progress import progress_bar
+from nearer.terminal import progress_bar
 from nearer.text.records import BETWEEN
 
 SHOWN = 5  # files, duplicates or blocks that the account names of each kind
@@ -102,7 +102,7 @@ class Account:
 
     def __str__(self) -> str:
         read = len(self.files) - len(self.unreadable)
-        lines = [f"{self.kept:,} documents of {read:,} file{'s' * (read != 1)}"]
+        lines = [f"{self.kept:,} document{'s' * (self.kept != 1)} of {read:,} file{'s' * (read != 1)}"]
         lines += [f"  not read: {file.path}: {file.fault}" for file in self.unreadable[:SHOWN]]
         if len(self.unreadable) > SHOWN:
             lines.append(f"  not read: {len(self.unreadable) - SHOWN:,} more files")

@@ -10,18 +10,20 @@ from nearer.analysis.bootstrap import Comparison, MeanPair, SpearmanPair, paired
 from nearer.analysis.encoded_task import EncodedTask, encode_tasks
 from nearer.analysis.geometry import (
     Geometry,
+    PathPoint,
     alignment,
     anisotropy,
     effective_rank,
     measure_geometry,
+    run_path,
     singular_spectrum,
+    trace_path,
     uniformity,
 )
 from nearer.analysis.rank_space import RankSpace, compare_spaces, gain_by_neighbours, shared_neighbours
 from nearer.analysis.ratings import Distributions, GroupScores, rating_distributions, scores_by_rating
 from nearer.analysis.side_by_side import RankingExample, SideBySide, ranking_examples, side_by_side
 from nearer.analysis.threshold import CorpusThreshold, PairThreshold, threshold_of_corpus, threshold_of_pairs
-from nearer.analysis.training_path import PathPoint, run_path, trace_path
 
 __all__ = [
     "Analysis",

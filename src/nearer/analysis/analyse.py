@@ -264,8 +264,8 @@ def analysis_table(analysis: Analysis) -> Group:
     from rich.text import Text
 
     table = Table()
-    for place, column in enumerate(COLUMNS):
-        table.add_column(column, justify="right" if place else "left")
+    for number, column in enumerate(COLUMNS):
+        table.add_column(column, justify="right" if number else "left")
     for task in analysis.tasks:
         shape = task.geometry
         table.add_row(

@@ -142,7 +142,7 @@ def paired_bootstrap(
         raise SettingError(f"resamples: {resamples} make no interval (100 at least).")
     whole = [part.scores(np.ones((1, len(part)))) for part in parts]
     first, second = (float(np.mean([sides[model][0] for sides in whole])) for model in (0, 1))
-    drawn = np.mean([_resampled(part, resamples, seed, place) for place, part in enumerate(parts)], axis=0)
+    drawn = np.mean([_resampled(part, resamples, seed, number) for number, part in enumerate(parts)], axis=0)
     defined = drawn[np.isfinite(drawn)]
     if len(defined) < LEAST_DEFINED * resamples:
         raise InputError(
@@ -167,9 +167,9 @@ def paired_bootstrap(
     )
 
 
-def _resampled(part: Paired, resamples: int, seed: int, place: int) -> Values:
-    """Differences (resamples,), which follow from the seed and the task's place."""
-    random = np.random.default_rng([seed, place])
+def _resampled(part: Paired, resamples: int, seed: int, number: int) -> Values:
+    """Differences (resamples,), which follow from the seed and the task's number."""
+    random = np.random.default_rng([seed, number])
     found = []
     for rows in _blocks(resamples, len(part)):
         size = rows.stop - rows.start

@@ -22,9 +22,8 @@ from rich.text import Text
 from nearer.analysis.bootstrap import Comparison, MeanPair, Method, Paired, SpearmanPair, paired_bootstrap
 from nearer.analysis.side_by_side import short_labels
 from nearer.errors import InputError, SettingError
-from nearer.evaluation.evaluate import encode_once, score_tasks
+from nearer.evaluation.evaluate import Results, encode_once, score_tasks
 from nearer.evaluation.published import Published, all_published
-from nearer.evaluation.results import Results
 from nearer.evaluation.task import ItemScores, Scorer, Task, TaskScore
 from nearer.evaluation.tasks import kind_name
 

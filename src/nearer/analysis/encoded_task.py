@@ -45,15 +45,15 @@ def encode_tasks(
             f"{model.name}: {len(broken):,} of {len(vectors):,} sentences get vectors that are not finite numbers "
             f"(the first: {all_sentences[broken[0]][:40]!r}); load another checkpoint."
         )
-    places = {sentence: place for place, sentence in enumerate(all_sentences)}
-    return [_encoded(model, task, vectors, places) for task in tasks]
+    row_of = {sentence: row for row, sentence in enumerate(all_sentences)}
+    return [_encoded(model, task, vectors, row_of) for task in tasks]
 
 
-def _encoded(model: Scorer, task: Task, vectors: NDArray[np.float32], places: dict[str, int]) -> EncodedTask:
+def _encoded(model: Scorer, task: Task, vectors: NDArray[np.float32], row_of: dict[str, int]) -> EncodedTask:
     pairs = task.pairs
     sentences = _distinct(pairs)
-    own = {sentence: place for place, sentence in enumerate(sentences)}
-    rows = vectors[[places[sentence] for sentence in sentences]]
+    own = {sentence: row for row, sentence in enumerate(sentences)}
+    rows = vectors[[row_of[sentence] for sentence in sentences]]
     first = np.array([own[pair.first] for pair in pairs], dtype=np.int64)
     second = np.array([own[pair.second] for pair in pairs], dtype=np.int64)
     return EncodedTask(

@@ -1,4 +1,9 @@
-"""Figures that can be read on light and dark pages, and written so that equal figures are equal files."""
+"""Figures as files, by matplotlib: read on light and dark pages, and written so that equal figures are equal files.
+
+There are two ways to draw. matplotlib draws what goes into papers and slides (`analysis.plots`, `--figures`, heat
+maps). The pages draw their own SVG (`report.chart`, the service's scripts): it follows the page's light or dark
+colours, is read under the pointer, and needs no matplotlib. Both have the colours of `look.css`.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +21,20 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 INK = "#777777"  # text and lines: as far from white as from a dark page
-# told apart by colour-blind eyes, and at least 3:1 against white and against #121212
-COLOURS = ("#3a7fc1", "#c8741a", "#2f9070", "#b05fa8", "#c4504a", "#7c7f2a")
+LOOK = Path(__file__).parents[1] / "look.css"
+HEAT_COLOURS = "cividis"  # of heat maps: perceptually uniform, and the same to colour-blind eyes
 FORMATS = ("svg", "png")
 SALT = "nearer"  # ids in an SVG file are drawn by it
+
+
+def _series_colours(count: int = 6) -> tuple[str, ...]:
+    """The first of the pages for light: told apart by colour-blind eyes, at least 3:1 against white and #121212."""
+    light = LOOK.read_text(encoding="utf-8").partition("@media")[0]
+    found = dict(re.findall(r"--series-(\d+): (#\w{6});", light))
+    return tuple(found[str(number)] for number in range(1, count + 1))
+
+
+COLOURS = _series_colours()
 
 
 def figure_of(
@@ -49,10 +64,10 @@ def panels(
     down = -(-len(draws) // across)
     with rc_context(_style(ink)):
         figure = Figure(figsize=(width * across, height * down), layout="constrained")
-        places = figure.subplots(down, across, squeeze=False).ravel()
-        for axes in places[len(draws) :]:
+        panels = figure.subplots(down, across, squeeze=False).ravel()
+        for axes in panels[len(draws) :]:
             axes.set_axis_off()
-        for axes, draw in zip(places, draws, strict=False):
+        for axes, draw in zip(panels, draws, strict=False):
             draw(axes)
         if title:
             figure.suptitle(title, fontsize="medium")
@@ -63,21 +78,21 @@ def save_figure(figure: Figure, path: str | Path) -> Path:
     """Write an SVG or PNG file, as its suffix says."""
     from matplotlib import rc_context
 
-    place = Path(path)
-    kind = place.suffix.lower().lstrip(".")
+    file = Path(path)
+    kind = file.suffix.lower().lstrip(".")
     if kind not in FORMATS:
         raise SettingError(f"{path}: a figure is written as .svg or .png.")
     metadata: dict[str, Any] = {"Date": None, "Creator": None} if kind == "svg" else {"Software": None}
     try:
         with rc_context(_writing(SALT)):
-            figure.savefig(place, format=kind, dpi=150, transparent=True, metadata=metadata)
+            figure.savefig(file, format=kind, dpi=150, transparent=True, metadata=metadata)
     except OSError as error:
         raise InputError(f"{path}: cannot be written ({error.strerror or error}).") from None
-    return place
+    return file
 
 
 def figure_svg(figure: Figure, name: str, *, ink: str = INK, label: str = "") -> str:
-    """The `<svg>` element for a page of HTML: as wide as its place, in the colour of the page's text.
+    """The `<svg>` element for a page of HTML: as wide as its column, in the colour of the page's text.
 
     name: put before all ids, so that several figures can stand on a page. ink: the colour that the figure was made
     with, which becomes `currentColor`. label: what it shows, for those who do not see it.

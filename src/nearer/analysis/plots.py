@@ -14,10 +14,10 @@ from nearer.analysis.analyse import Analysis, TaskAnalysis
 from nearer.analysis.bias import Bin, FrequencyBias, PairBias
 from nearer.analysis.bootstrap import Comparison
 from nearer.analysis.figures import COLOURS, INK, figure_of, panels
+from nearer.analysis.geometry import PathPoint
 from nearer.analysis.rank_space import Gain, RankSpace
 from nearer.analysis.ratings import Distributions, GroupScores
 from nearer.analysis.side_by_side import SideBySide, short_labels
-from nearer.analysis.training_path import PathPoint
 from nearer.errors import InputError
 
 if TYPE_CHECKING:
@@ -31,26 +31,26 @@ MOST_LABELS = 12  # points of a longer path than this are named at its two ends 
 
 def draw_path(axes: Axes, points: Sequence[PathPoint], *, arrows: bool = True) -> None:
     """Alignment over uniformity, lower left is best (SimCSE, Figure 2); without arrows as in its Figure 3."""
-    placed = [point for point in points if point.alignment is not None]
-    if not placed:
+    drawn = [point for point in points if point.alignment is not None]
+    if not drawn:
         raise InputError("path: no point has an alignment; `draw_uniformity` draws uniformity over steps.")
-    across, up = [point.uniformity for point in placed], [point.alignment or 0.0 for point in placed]
-    for place, (x, y) in enumerate(zip(across, up, strict=True)):
-        colour = COLOURS[0] if arrows else COLOURS[place % len(COLOURS)]
+    across, up = [point.uniformity for point in drawn], [point.alignment or 0.0 for point in drawn]
+    for number, (x, y) in enumerate(zip(across, up, strict=True)):
+        colour = COLOURS[0] if arrows else COLOURS[number % len(COLOURS)]
         axes.plot([x], [y], "o", color=colour, markersize=6)
-        if arrows and place:
-            begin = (across[place - 1], up[place - 1])
+        if arrows and number:
+            begin = (across[number - 1], up[number - 1])
             style = {"arrowstyle": "->", "color": colour, "shrinkA": 4.0, "shrinkB": 4.0}
             axes.annotate("", (x, y), begin, arrowprops=style)
-    named = range(len(placed)) if len(placed) <= MOST_LABELS else (0, len(placed) - 1)
-    for place in named:
-        score = placed[place].score
-        text = placed[place].label if score is None else f"{placed[place].label} ({score:.1f})"
+    named = range(len(drawn)) if len(drawn) <= MOST_LABELS else (0, len(drawn) - 1)
+    for number in named:
+        score = drawn[number].score
+        text = drawn[number].label if score is None else f"{drawn[number].label} ({score:.1f})"
         # inwards: what stands at the right edge is named to its left
-        left = across[place] > (min(across) + max(across)) / 2
+        left = across[number] > (min(across) + max(across)) / 2
         axes.annotate(
             text,
-            (across[place], up[place]),
+            (across[number], up[number]),
             xytext=(-6 if left else 6, 5),
             textcoords="offset points",
             ha="right" if left else "left",
@@ -74,8 +74,8 @@ def draw_uniformity(axes: Axes, points: Sequence[PathPoint]) -> None:
 
 def draw_spectra(axes: Axes, spectra: Mapping[str, Sequence[float]]) -> None:
     """Singular values of one or more models, the largest set to 1 (SimCSE, Figure F.1)."""
-    for place, (label, values) in enumerate(spectra.items()):
-        colour = COLOURS[place % len(COLOURS)]
+    for number, (label, values) in enumerate(spectra.items()):
+        colour = COLOURS[number % len(COLOURS)]
         axes.plot(range(1, len(values) + 1), values, color=colour, label=label)
     axes.set_ylim(0, 1.02)
     axes.grid(axis="y")
@@ -88,15 +88,15 @@ def draw_spectra(axes: Axes, spectra: Mapping[str, Sequence[float]]) -> None:
 def draw_distributions(axes: Axes, found: Distributions) -> None:
     """A histogram for each rating group, one above the other, with median and quartiles (SimCSE, Figure G.1)."""
     centres = [(low + high) / 2 for low, high in zip(found.bins, found.bins[1:], strict=False)]
-    for place, group in enumerate(found.groups):
+    for level, group in enumerate(found.groups):
         highest = max(group.histogram, default=0)
         if not highest or group.quantiles is None:
             continue
-        tops = [place + 0.85 * count / highest for count in group.histogram]
-        axes.fill_between(centres, place, tops, step="mid", color=COLOURS[0], alpha=0.45, linewidth=0)
+        tops = [level + 0.85 * count / highest for count in group.histogram]
+        axes.fill_between(centres, level, tops, step="mid", color=COLOURS[0], alpha=0.45, linewidth=0)
         _, quarter, median, three_quarters, _ = group.quantiles
-        axes.plot([quarter, three_quarters], [place, place], color=COLOURS[1], linewidth=3, solid_capstyle="butt")
-        axes.plot([median], [place], "o", color=COLOURS[1], markersize=5)
+        axes.plot([quarter, three_quarters], [level, level], color=COLOURS[1], linewidth=3, solid_capstyle="butt")
+        axes.plot([median], [level], "o", color=COLOURS[1], markersize=5)
     labels = [f"{group.low:g}–{group.high:g}\n({group.count:,})" for group in found.groups]
     axes.set_yticks(range(len(labels)), labels)
     axes.set_ylim(-0.2, len(labels))
@@ -140,10 +140,10 @@ def draw_rating_scores(axes: Axes, groups: Sequence[GroupScores]) -> None:
     names = list(groups[0].scores) if groups else []
     width = 0.8 / max(1, len(names))
     for number, name in enumerate(names):
-        bars = [(place, group.scores[name]) for place, group in enumerate(groups)]
-        drawn = [(place - 0.4 + (number + 0.5) * width, score) for place, score in bars if score is not None]
-        places, heights = [place for place, _ in drawn], [score for _, score in drawn]
-        axes.bar(places, heights, width * 0.92, color=COLOURS[number % len(COLOURS)], label=name)
+        bars = [(middle, group.scores[name]) for middle, group in enumerate(groups)]
+        drawn = [(middle - 0.4 + (number + 0.5) * width, score) for middle, score in bars if score is not None]
+        middles, heights = [middle for middle, _ in drawn], [score for _, score in drawn]
+        axes.bar(middles, heights, width * 0.92, color=COLOURS[number % len(COLOURS)], label=name)
     axes.set_xticks(range(len(groups)), [f"{group.low:.3g}–{group.high:.3g}\n({group.count:,})" for group in groups])
     axes.grid(axis="y")
     axes.set_xlabel("rating (pairs)")
@@ -154,15 +154,15 @@ def draw_rating_scores(axes: Axes, groups: Sequence[GroupScores]) -> None:
 
 def draw_gain(axes: Axes, found: Gain) -> None:
     """Gain in Spearman as a line, shared neighbours as bars, by base similarity (RankEncoder, Figure 6)."""
-    places = range(len(found.groups))
-    axes.bar(places, [group.shared for group in found.groups], 0.7, color=COLOURS[1], alpha=0.5)
+    numbers = range(len(found.groups))
+    axes.bar(numbers, [group.shared for group in found.groups], 0.7, color=COLOURS[1], alpha=0.5)
     axes.set_ylabel(f"shared of {found.neighbours} neighbours (bars)")
-    axes.set_xticks(places, [f"{group.low:.2f}–{group.high:.2f}" for group in found.groups], fontsize="small")
+    axes.set_xticks(numbers, [f"{group.low:.2f}–{group.high:.2f}" for group in found.groups], fontsize="small")
     axes.set_xlabel("base similarity")
     beside = axes.twinx()
     beside.spines["right"].set_visible(True)
-    known = [(place, group.gain) for place, group in enumerate(found.groups) if group.gain is not None]
-    beside.plot([place for place, _ in known], [gain for _, gain in known], "o-", color=COLOURS[0])
+    known = [(number, group.gain) for number, group in enumerate(found.groups) if group.gain is not None]
+    beside.plot([number for number, _ in known], [gain for _, gain in known], "o-", color=COLOURS[0])
     beside.axhline(0, color=COLOURS[0], linewidth=0.8, linestyle="--")
     beside.set_ylabel("gain in Spearman × 100 (line)")
 
@@ -177,10 +177,10 @@ def draw_rank_space(axes: Axes, found: RankSpace) -> None:
 
 def draw_comparisons(axes: Axes, comparisons: Mapping[str, Comparison]) -> None:
     """Differences with their intervals, one below the other; those that leave out 0 are filled."""
-    for place, (label, found) in enumerate(comparisons.items()):
+    for number, (label, found) in enumerate(comparisons.items()):
         face = COLOURS[0] if found.significant else "none"
-        axes.plot([found.low, found.high], [place, place], color=COLOURS[0], linewidth=2)
-        axes.plot([found.difference], [place], "o", color=COLOURS[0], markerfacecolor=face, label=label)
+        axes.plot([found.low, found.high], [number, number], color=COLOURS[0], linewidth=2)
+        axes.plot([found.difference], [number], "o", color=COLOURS[0], markerfacecolor=face, label=label)
     axes.axvline(0, color=COLOURS[1], linewidth=1, linestyle="--")
     axes.set_yticks(range(len(comparisons)), list(comparisons))
     axes.set_ylim(len(comparisons) - 0.5, -0.5)
@@ -218,9 +218,9 @@ def gallery(
     """
     labels = short_labels([analysis.model for analysis in analyses])
     figures: dict[str, Figure] = {}
-    for place, common in enumerate(compared):
-        tasks = {label: analysis.tasks[place] for label, analysis in zip(labels, analyses, strict=True)}
-        shown = analyses[0].tasks[place].shown
+    for number, common in enumerate(compared):
+        tasks = {label: analysis.tasks[number] for label, analysis in zip(labels, analyses, strict=True)}
+        shown = analyses[0].tasks[number].shown
         for subject, figure in _of_task(tasks, common, shown, arrows, across, ink).items():
             figures[f"{_slug(shown)}-{subject}"] = figure
     return figures

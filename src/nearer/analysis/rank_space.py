@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nearer.analysis.geometry import Vectors, alignment, uniformity, uniformity_of, unit
-from nearer.analysis.ratings import Values, group_places, in_percent
+from nearer.analysis.ratings import Values, group_indices, in_percent
 from nearer.errors import InputError, SettingError
 from nearer.evaluation.measures import spearman
 from nearer.teachers.rank_vectors import CorpusCovariance, CorpusRanks, RankSimilarity
@@ -148,7 +148,7 @@ def gain_by_neighbours(
             raise InputError("similarities: all are equal; they make no groups.")
     found = tuple(
         _group(base[chosen], other[chosen], gold[chosen], shared[chosen], low, high)
-        for chosen, low, high in zip(group_places(base, edges), edges, edges[1:], strict=False)
+        for chosen, low, high in zip(group_indices(base, edges), edges, edges[1:], strict=False)
         if len(chosen)
     )
     known = [(group.gain, group.shared) for group in found if group.gain is not None]

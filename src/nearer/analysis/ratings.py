@@ -43,7 +43,7 @@ def even_edges(gold: Values, groups: int) -> tuple[float, ...]:
     return tuple(np.linspace(low, high, groups + 1).tolist())
 
 
-def group_places(values: Values, edges: Sequence[float]) -> list[NDArray[np.int64]]:
+def group_indices(values: Values, edges: Sequence[float]) -> list[NDArray[np.int64]]:
     """Where the values of each group stand: from its lower bound up to its upper one, which the last group includes."""
     if len(edges) < 2 or any(low >= high for low, high in pairwise(edges)):
         raise SettingError(f"edges: {', '.join(f'{edge:g}' for edge in edges)} do not rise.")
@@ -93,10 +93,10 @@ def rating_distributions(
     edges = even_edges(gold, 5) if edges is None else edges
     # cosines lie between −1 and 1; other similarities need not
     bounds = np.linspace(min(-1, similarities.min()), max(1, similarities.max()), bins + 1)
-    places = group_places(gold, edges)
+    indices = group_indices(gold, edges)
     groups = [
         _group(similarities[chosen], low, high, bounds)
-        for chosen, low, high in zip(places, edges, edges[1:], strict=False)
+        for chosen, low, high in zip(indices, edges, edges[1:], strict=False)
     ]
     return Distributions(tuple(bounds.tolist()), tuple(groups))
 
@@ -134,7 +134,7 @@ def scores_by_rating(
         if len(values) != len(gold):
             raise InputError(f"{name}: {len(values):,} similarities for {len(gold):,} gold scores.")
     edges = even_edges(gold, 3) if edges is None else edges
-    places = group_places(gold, edges)
+    indices = group_indices(gold, edges)
     return tuple(
         GroupScores(
             low=float(low),
@@ -142,7 +142,7 @@ def scores_by_rating(
             count=len(chosen),
             scores={name: in_percent(spearman(values[chosen], gold[chosen])) for name, values in similarities.items()},
         )
-        for chosen, low, high in zip(places, edges, edges[1:], strict=False)
+        for chosen, low, high in zip(indices, edges, edges[1:], strict=False)
     )
 
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nearer.analysis.analyse import Analysis, TaskAnalysis
+from nearer.analysis.geometry import PathPoint
 from nearer.analysis.ratings import GroupScores, Values, scores_by_rating
-from nearer.analysis.training_path import PathPoint
 from nearer.errors import InputError
 from nearer.evaluation.measures import kendall
 from nearer.evaluation.ranking_task import RankingQuery, ranking_of
@@ -85,14 +85,14 @@ def short_labels(names: Sequence[str]) -> list[str]:
         if len(set(labels)) == len(set(names)) and not (depth == 1 and "model" in labels):
             break
     return [
-        label if labels.count(label) == 1 else f"{label} #{labels[: place + 1].count(label)}"
-        for place, label in enumerate(labels)
+        label if labels.count(label) == 1 else f"{label} #{labels[: number + 1].count(label)}"
+        for number, label in enumerate(labels)
     ]
 
 
 @dataclass(frozen=True)
 class Partner:
-    """A sentence that people compared with the query: scores, and its place by each; equal scores share the best."""
+    """A sentence that people compared with the query: scores, and its rank by each; equal scores share the best."""
 
     sentence: str
     gold: float
@@ -124,21 +124,21 @@ def ranking_examples(task: Task, similarities: Mapping[str, Values], *, count: i
     for name, values in similarities.items():
         if len(values) != len(pairs):
             raise InputError(f"{name}: {len(values):,} similarities for {len(pairs):,} pairs.")
-    places: dict[tuple[str, str], int] = {}
-    for place, (first, second, _) in enumerate(pairs):
-        places.setdefault((first, second), place)
-        places.setdefault((second, first), place)
-    examples = [_example(query, places, similarities) for query in ranking_of(task).queries]
+    rows: dict[tuple[str, str], int] = {}
+    for row, (first, second, _) in enumerate(pairs):
+        rows.setdefault((first, second), row)
+        rows.setdefault((second, first), row)
+    examples = [_example(query, rows, similarities) for query in ranking_of(task).queries]
     found = [
-        (-_contrast(example), -len(example.partners), place, example)
-        for place, example in enumerate(examples)
+        (-_contrast(example), -len(example.partners), number, example)
+        for number, example in enumerate(examples)
         if example is not None
     ]
     return [example for *_, example in sorted(found, key=lambda item: item[:3])[:count]]
 
 
 def examples_table(examples: Sequence[RankingExample]) -> Group:
-    """Each query above its partners: gold and scores, with places in brackets (RankCSE, Table 1)."""
+    """Each query above its partners: gold and scores, with ranks in brackets (RankCSE, Table 1)."""
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
@@ -160,27 +160,27 @@ def examples_table(examples: Sequence[RankingExample]) -> Group:
 
 
 def _example(
-    query: RankingQuery, places: Mapping[tuple[str, str], int], similarities: Mapping[str, Values]
+    query: RankingQuery, rows_of_pairs: Mapping[tuple[str, str], int], similarities: Mapping[str, Values]
 ) -> RankingExample | None:
-    rows = [places[query.sentence, partner] for partner in query.partners]
+    rows = [rows_of_pairs[query.sentence, partner] for partner in query.partners]
     gold = np.array(query.gold, dtype=np.float64)
     scores = {name: values[rows] for name, values in similarities.items()}
     correlations = {name: kendall(values, gold) for name, values in scores.items()}
     if any(found is None for found in correlations.values()):
         return None
-    ranks = {name: _places(values) for name, values in scores.items()}
-    gold_ranks = _places(gold)
+    ranks = {name: _ranks(values) for name, values in scores.items()}
+    gold_ranks = _ranks(gold)
     return RankingExample(
         query=query.sentence,
         partners=tuple(
             Partner(
-                sentence=query.partners[place],
-                gold=query.gold[place],
-                gold_rank=gold_ranks[place],
-                scores={name: float(values[place]) for name, values in scores.items()},
-                ranks={name: by_model[place] for name, by_model in ranks.items()},
+                sentence=query.partners[index],
+                gold=query.gold[index],
+                gold_rank=gold_ranks[index],
+                scores={name: float(values[index]) for name, values in scores.items()},
+                ranks={name: by_model[index] for name, by_model in ranks.items()},
             )
-            for place in np.argsort(-gold, kind="stable").tolist()
+            for index in np.argsort(-gold, kind="stable").tolist()
         ),
         kendall={name: found for name, found in correlations.items() if found is not None},
     )
@@ -192,9 +192,9 @@ def _contrast(example: RankingExample) -> float:
     return round(max(found) - min(found) if len(found) > 1 else -found[0], 9)
 
 
-def _places(values: Values) -> list[int]:
-    """From 1 for the highest; equal ones share the best place, as in the paper's tables."""
+def _ranks(values: Values) -> list[int]:
+    """From 1 for the highest; equal ones share the best rank, as in the paper's tables."""
     from scipy.stats import rankdata
 
-    places: list[int] = rankdata(-values, method="min").astype(int).tolist()
-    return places
+    ranks: list[int] = rankdata(-values, method="min").astype(int).tolist()
+    return ranks

@@ -26,9 +26,9 @@ from nearer.encoder.comparing import ByCosine, Vectors, listed, unit_rows
 from nearer.encoder.encoding import check_sentences
 from nearer.encoder.parts import EncoderSettings
 from nearer.errors import InputError, ModelError, first_line
-from nearer.progress import progress_bar
 from nearer.storage.checksums import check_folder
 from nearer.storage.whole import whole_folder
+from nearer.terminal import progress_bar
 from nearer.text.sources import DamagedStream, RawLine, iter_lines, open_bytes
 
 AT_ONCE = 2**14  # lines between two moves of the progress bar, and rows of one block
@@ -188,31 +188,31 @@ class StaticWords(ByCosine):
 
     @classmethod
     def load(cls, folder: str | Path) -> StaticWords:
-        place = Path(folder)
-        check_folder(place, "save it anew")
+        path = Path(folder)
+        check_folder(path, "save it anew")
         try:
-            facts = json.loads((place / FACTS_FILE).read_text(encoding="utf-8"))
+            facts = json.loads((path / FACTS_FILE).read_text(encoding="utf-8"))
             if facts["format"] != FORMAT:
-                raise ModelError(f"{place}: format {facts['format']!r}, this version reads {FORMAT}; update nearer.")
+                raise ModelError(f"{path}: format {facts['format']!r}, this version reads {FORMAT}; update nearer.")
             # bytes, since a carriage return may be a word
-            listed = (place / WORDS_FILE).read_bytes().decode("utf-8").split("\n")[:-1]
-            vectors = np.load(place / VECTORS_FILE, mmap_mode="r")
+            listed = (path / WORDS_FILE).read_bytes().decode("utf-8").split("\n")[:-1]
+            vectors = np.load(path / VECTORS_FILE, mmap_mode="r")
             words = {word: row for row, word in enumerate(listed)}
             if vectors.dtype != np.float32 or vectors.ndim != 2 or not len(words) == len(listed) == len(vectors):
                 raise ValueError(f"{len(words):,} words, vectors {vectors.shape} of {vectors.dtype}")
             return cls(words, vectors, str(folder), int(facts["max_words"]), dict(facts["provenance"]))
         except FileNotFoundError as error:
-            raise ModelError(f"{place}: is no folder of static words (no {Path(str(error.filename)).name}).") from None
+            raise ModelError(f"{path}: is no folder of static words (no {Path(str(error.filename)).name}).") from None
         except ModelError:
             raise
         except Exception as error:  # numpy and json complain of damage in many ways
-            raise ModelError(f"{place}: cannot be used ({first_line(error)}); save it anew.") from None
+            raise ModelError(f"{path}: cannot be used ({first_line(error)}); save it anew.") from None
 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
-        """Written beside its place and moved there whole."""
-        place = Path(folder)
+        """Written beside its path and moved there whole."""
+        path = Path(folder)
         facts = {"format": FORMAT, "max_words": self.max_words, "provenance": self.provenance}
-        with whole_folder(place, overwrite=overwrite) as built:
+        with whole_folder(path, overwrite=overwrite) as built:
             (built / FACTS_FILE).write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
             listed = sorted(self.words, key=self.words.__getitem__)
             (built / WORDS_FILE).write_bytes("".join(f"{word}\n" for word in listed).encode("utf-8"))
@@ -247,8 +247,8 @@ class StaticWords(ByCosine):
                 rows = [self._rows(sentence) for sentence in texts[start : start + window]]
                 known = np.flatnonzero([len(some) for some in rows])
                 if len(known):
-                    counts = np.array([len(rows[place]) for place in known])
-                    together = np.concatenate([rows[place] for place in known])
+                    counts = np.array([len(rows[number]) for number in known])
+                    together = np.concatenate([rows[number] for number in known])
                     sums = np.add.reduceat(self.vectors[together], np.cumsum(counts) - counts, axis=0)
                     found[start + known] = sums / counts[:, None]
                 advance(len(rows))

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from nearer.encoder import Encoder
 from nearer.encoder.parts import Dense
 from nearer.errors import InputError, SettingError
-from nearer.progress import progress_bar
+from nearer.terminal import progress_bar
 from nearer.text.batches import chunks
 
 Values = NDArray[np.float64]

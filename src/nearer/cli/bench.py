@@ -1,8 +1,12 @@
-"""Commands that measure speed: bench train, encode, transfer, construct, decode, serve, load."""
+"""Commands that measure speed: bench train, encode, transfer, construct, decode, serve, load.
+
+The measures are in `benchmarks/` of a checkout, beside the package.
+"""
 
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,9 +15,12 @@ import typer
 from nearer.cli import options
 from nearer.cli.output import say, show_table
 from nearer.errors import SettingError
+from nearer.extras import checkout
 
 if TYPE_CHECKING:
-    from nearer.bench.report import Report
+    from benchmarks.report import Report
+
+REPOSITORY = "https://github.com/nearer-embeddings/nearer"
 
 app = typer.Typer(no_args_is_help=True, help="Measure speed on this machine, beside other libraries in the same run.")
 
@@ -46,6 +53,9 @@ def train(
     pairs: Annotated[
         bool, typer.Option("--pairs", help="Steps on 32 pairs of a title and a text of 128 tokens too.")
     ] = False,
+    lists: Annotated[
+        bool, typer.Option("--lists", help="Steps on scored lists too, beside a contrast of as many tokens.")
+    ] = False,
     ranked: Annotated[
         str | None, typer.Option(help="Corpus sentences of RankEncoder, such as 100k. Default: by the device.")
     ] = None,
@@ -54,9 +64,8 @@ def train(
     json_file: Json = None,
 ) -> None:
     """Time training steps: ours, the papers' loop, sentence-transformers, and what the arithmetic alone would take."""
-    _use(device)
-    _check_json(json_file)
-    from nearer.bench.train import TrainBench, bench_train
+    _prepare(device, json_file)
+    from benchmarks.train import TrainBench, bench_train
     from nearer.units import counts
 
     wanted = TrainBench(
@@ -74,6 +83,7 @@ def train(
         ranking=ranking or ranked is not None,
         ranked=None if ranked is None else counts(ranked, "--ranked")[0],
         pairs=pairs,
+        lists=lists,
     )
 
     def keep(report: Report) -> None:
@@ -104,9 +114,8 @@ def encode(
     json_file: Json = None,
 ) -> None:
     """Time the encoding of texts of mixed length, ours and sentence-transformers', and of a whole file."""
-    _use(device)
-    _check_json(json_file)
-    from nearer.bench.encode import EncodeBench, bench_encode
+    _prepare(device, json_file)
+    from benchmarks.encode import EncodeBench, bench_encode
     from nearer.units import counts
 
     wanted = EncodeBench(
@@ -137,9 +146,8 @@ def transfer(
     json_file: Json = None,
 ) -> None:
     """Time the regressions of SentEval's transfer tasks, stacked and one after another, with the scores of both."""
-    _use(device)
-    _check_json(json_file)
-    from nearer.bench.transfer import TransferBench, bench_transfer
+    _prepare(device, json_file)
+    from benchmarks.transfer import TransferBench, bench_transfer
 
     named = {} if tasks is None else {"tasks": [name.strip() for name in tasks.split(",")]}
     wanted = TransferBench(data, model, pooling, setting=setting, one_by_one=one_by_one, **named)
@@ -163,9 +171,8 @@ def construct(
     json_file: Json = None,
 ) -> None:
     """Time the making of debiased samples, stage by stage, for corpora of several sizes."""
-    _use(device)
-    _check_json(json_file)
-    from nearer.bench.construct import ConstructBench, bench_construct
+    _prepare(device, json_file)
+    from benchmarks.construct import ConstructBench, bench_construct
     from nearer.units import counts
 
     wanted = ConstructBench(corpus, counts(sizes, "--sizes"), model, pooling, generator, anchors)
@@ -184,9 +191,8 @@ def decode(
     json_file: Json = None,
 ) -> None:
     """Time directional decoding: many lists together, one at a time, and by two plain passes for each token."""
-    _use(device)
-    _check_json(json_file)
-    from nearer.bench.decode import DecodeBench, bench_decode
+    _prepare(device, json_file)
+    from benchmarks.decode import DecodeBench, bench_decode
 
     wanted = DecodeBench(model, lists, steps, max_new_tokens=max_new_tokens, alone=alone, precision=precision)
     _show(bench_decode(wanted, say), json_file)
@@ -213,9 +219,8 @@ def serve(
     json_file: Json = None,
 ) -> None:
     """Send requests of many clients to the service: with dynamic batching, and with each text by itself."""
-    _use(device)
-    _check_json(json_file)
-    from nearer.bench.serve import ServeBench, bench_serve
+    _prepare(device, json_file)
+    from benchmarks.serve import ServeBench, bench_serve
 
     wanted = ServeBench(model, pooling, corpus, clients, texts, seconds, batch_wait_ms, precision.value)
     _show(bench_serve(wanted, say), json_file)
@@ -245,12 +250,32 @@ def load(
 ) -> None:
     """Send requests of honest clients to the service, alone and beside hostile ones, at times that do not depend on
     its answers."""
-    _use(device)
-    _check_json(json_file)
-    from nearer.bench.load import LoadBench, bench_load
+    _prepare(device, json_file)
+    from benchmarks.load import LoadBench, bench_load
 
     wanted = LoadBench(model, pooling, corpus, rate, hostile, seconds, alone_seconds, seed)
     _show(bench_load(wanted, say), json_file)
+
+
+def _prepare(device: str | None, json_file: Path | None) -> None:
+    _find_benchmarks()
+    _use(device)
+    if json_file is not None:
+        from benchmarks.report import check_writable
+
+        check_writable(json_file)
+
+
+def _find_benchmarks() -> None:
+    """Let Python find `benchmarks/`, which lies beside the package and not in the wheel."""
+    folder = checkout()
+    if folder is None or not (folder / "benchmarks" / "__init__.py").exists():
+        raise SettingError(
+            "nearer bench needs a checkout, the wheel has no benchmarks: "
+            f"git clone {REPOSITORY}; pip install -e ./nearer"
+        )
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
 
 
 def _use(device: str | None) -> None:
@@ -271,13 +296,6 @@ def _use(device: str | None) -> None:
 
     if not torch.cuda.is_available():
         raise SettingError(f"--device: {device} cannot be used here, torch {torch.__version__} finds no such GPU.")
-
-
-def _check_json(path: Path | None) -> None:
-    if path is not None:
-        from nearer.bench.report import check_writable
-
-        check_writable(path)
 
 
 def _show(report: Report, json_file: Path | None) -> None:

@@ -246,7 +246,7 @@ def _workforce(
 
     if engine is options.EngineName.process:
         return InProcess(make_engine)
-    from nearer.construct.ray_lists import OverRay
+    from nearer.construct.lists import OverRay
 
     gpus = 0.0 if device is not None and device.startswith("cpu") else None
     return OverRay(make_engine, workers=2 if workers is None else workers, batch=batch, gpus=gpus)

@@ -44,7 +44,7 @@ def settings(
     ] = None,
 ) -> None:
     """List every setting of a recipe with its type, default and meaning. `nearer train … --set NAME=VALUE` sets it."""
-    from nearer.training.described import settings_of
+    from nearer.training.recipes import settings_of
 
     for heading, rows in settings_of(method).items():
         cells = [(row.name, row.kind, row.default, row.description) for row in rows]
@@ -53,7 +53,7 @@ def settings(
 
 
 def _show_recipe(name: str) -> None:
-    from nearer.training.described import described_recipe, method_in_words
+    from nearer.training.recipes import described_recipe, method_in_words
 
     shown = described_recipe(name)
     training = shown.recipe.training

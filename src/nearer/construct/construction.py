@@ -26,9 +26,8 @@ from typing import Any, Literal, Self, TextIO
 from nearer.errors import DamagedError, InputError, SettingError
 from nearer.extras import require
 from nearer.storage.checksums import CHECKSUMS, checksums_text, file_sum
-from nearer.storage.locks import written_by_us_alone
 from nearer.storage.sealed import read_sealed, sealed_line, unsealed_line, write_sealed_json
-from nearer.storage.whole import make_folder, sync_folder, whole_file, write_whole
+from nearer.storage.whole import make_folder, sync_folder, whole_file, write_whole, written_by_us_alone
 from nearer.text.batches import chunks
 from nearer.typed_files import FileFacts
 
@@ -111,23 +110,23 @@ class Construction:
 
     def records(self) -> Iterator[tuple[int, dict[str, Any]]]:
         """The records so far, by number; one at a time is in memory."""
-        places = self._places()
-        if not places:
+        offsets = self._offsets()
+        if not offsets:
             return
         with open(self.folder / JOURNAL, "rb") as file:
-            for number in sorted(places):
-                file.seek(places[number])
+            for number in sorted(offsets):
+                file.seek(offsets[number])
                 yield number, unsealed_line(file.readline().decode())["record"]
 
     def finish(self, summary: Mapping[str, Any] | None = None) -> Path:
-        """Write the data set; returns its place. `summary` joins the header."""
+        """Write the data set; returns its path. `summary` joins the header."""
         try:
             return self._finish(summary)
         finally:
             self.close()
 
     def _finish(self, summary: Mapping[str, Any] | None) -> Path:
-        count = len(self._places())
+        count = len(self._offsets())
         if not count:
             reasons = ", ".join(f"{reason} {count:,}" for reason, count in self.rejected.most_common())
             raise InputError(f"{self.folder}: no record came out of it ({reasons or 'nothing was built'}).")
@@ -199,16 +198,16 @@ class Construction:
             if "rejected" in line:
                 self.rejected[line["rejected"]] += 1
 
-    def _places(self) -> dict[int, int]:
+    def _offsets(self) -> dict[int, int]:
         """By number, where in the journal its record begins."""
-        return {line["number"]: place for place, line in self._lines() if "record" in line}
+        return {line["number"]: offset for offset, line in self._lines() if "record" in line}
 
     def _lines(self) -> Iterator[tuple[int, dict[str, Any]]]:
         """The journal's lines, each with the byte at which it begins."""
         path = self.folder / JOURNAL
         if not path.exists():
             return
-        place = 0
+        offset = 0
         with open(path, "rb") as file:
             for number, raw in enumerate(file, 1):
                 try:
@@ -217,8 +216,8 @@ class Construction:
                         raise ValueError
                 except (ValueError, KeyError):
                     raise InputError(f"{path}: line {number} is damaged; remove it to have it built again.") from None
-                yield place, line
-                place += len(raw)
+                yield offset, line
+                offset += len(raw)
 
     def _write(self, lines: list[dict[str, Any]]) -> None:
         try:

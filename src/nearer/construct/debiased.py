@@ -14,8 +14,8 @@ from nearer.construct.construction import Construction, Format
 from nearer.construct.debiased_sampler import DebiasedSampler, DebiasedSettings, DistinctSentences
 from nearer.construct.positives import PositiveGenerator
 from nearer.errors import SettingError
-from nearer.progress import progress_bar
 from nearer.teachers.vector_store import VectorStore
+from nearer.terminal import progress_bar
 from nearer.text.reading import Reading
 from nearer.versions import library_versions
 

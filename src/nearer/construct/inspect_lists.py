@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from nearer.analysis.figures import HEAT_COLOURS
 from nearer.encoder.comparing import Vectors, unit_rows
 from nearer.errors import InputError
 from nearer.evaluation.measures import kendall
@@ -88,10 +89,10 @@ def inspect_lists(
         raise InputError(f"{name}: has no lists.")
     unique = {sentence: row for row, sentence in enumerate(dict.fromkeys(s for some in lists for s in some))}
     vectors = unit_rows(judge.encode(list(unique), progress=progress).astype(np.float64))
-    places = [np.array([unique[sentence] for sentence in sentences]) for sentences in lists]
+    rows_of_lists = [np.array([unique[sentence] for sentence in sentences]) for sentences in lists]
     judged = tuple(
         JudgedList(tuple(sentences), tuple(np.round(vectors[rows[1:]] @ vectors[rows[0]], DIGITS).tolist()))
-        for sentences, rows in zip(lists, places, strict=True)
+        for sentences, rows in zip(lists, rows_of_lists, strict=True)
     )
     pairs = [later < earlier for one in judged for earlier, later in zip(one.cosines, one.cosines[1:], strict=False)]
     orders = [one.order for one in judged]
@@ -106,7 +107,7 @@ def inspect_lists(
         undefined=len(orders) - len(defined),
         by_position=tuple((sums / counts).tolist()),
         counts=tuple(counts.tolist()),
-        matrix=_average_matrix(vectors, places, size),
+        matrix=_average_matrix(vectors, rows_of_lists, size),
     )
 
 
@@ -119,11 +120,11 @@ def _by_position(judged: Sequence[JudgedList]) -> tuple[Cosines, NDArray[np.int6
     return sums, counts
 
 
-def _average_matrix(vectors: Cosines, places: Sequence[NDArray[np.int64]], size: int) -> Cosines:
+def _average_matrix(vectors: Cosines, rows_of_lists: Sequence[NDArray[np.int64]], size: int) -> Cosines:
     """Mean cosine of the i-th and j-th sentences (size, size), over the lists that have both."""
-    size = min(size, max(len(rows) for rows in places))
+    size = min(size, max(len(rows) for rows in rows_of_lists))
     sums, counts = np.zeros((size, size)), np.zeros((size, size))
-    for rows in places:
+    for rows in rows_of_lists:
         own = vectors[rows[:size]]
         sums[: len(own), : len(own)] += own @ own.T
         counts[: len(own), : len(own)] += 1
@@ -131,7 +132,6 @@ def _average_matrix(vectors: Cosines, places: Sequence[NDArray[np.int64]], size:
     return matrix
 
 
-COLOURS = "cividis"  # perceptually uniform, and the same to colour-blind eyes
 MARK = "↑"
 POSITIONS = (1, 2, 4, 8, 16, 32, 64)
 
@@ -154,7 +154,7 @@ def measures_table(inspections: Sequence[Inspection]) -> Table:
     table.add_row("Kendall's tau of similarity and order", *[_figure(found.order) for found in inspections])
     table.add_section()
     longest = max(len(found.by_position) for found in inspections)
-    for position in [place for place in POSITIONS if place <= longest]:
+    for position in [wanted for wanted in POSITIONS if wanted <= longest]:
         row = [
             _figure(found.by_position[position - 1]) if position <= len(found.by_position) else "–"
             for found in inspections
@@ -235,13 +235,13 @@ def save_heat_maps(inspections: Sequence[Inspection], path: str | Path) -> Path:
 
 
 def _draw(axes: Axes, *, found: Inspection, matrix: Any, low: float, high: float) -> None:
-    image = axes.imshow(matrix, cmap=COLOURS, vmin=low, vmax=high)
+    image = axes.imshow(matrix, cmap=HEAT_COLOURS, vmin=low, vmax=high)
     ticks = range(0, len(matrix), 1 if len(matrix) <= 8 else 3)
     axes.set_xticks(ticks, [str(tick) for tick in ticks])
     axes.set_yticks(ticks, [str(tick) for tick in ticks])
     axes.set_title(f"{Path(found.name).name or found.name} ({len(found.lists):,} lists)", fontsize="small")
-    axes.set_xlabel("place in the list")
-    axes.set_ylabel("place in the list")
+    axes.set_xlabel("position in the list")
+    axes.set_ylabel("position in the list")
     axes.figure.colorbar(image, ax=axes, label="mean cosine", shrink=0.8, extend="max")
 
 

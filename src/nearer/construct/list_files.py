@@ -31,10 +31,10 @@ class ListFile:
 
 def read_lists(source: str | Path) -> ListFile:
     """All lists of a folder or file; what else is in it is an error that says so."""
-    place = Path(source)
-    if not place.exists():
-        raise InputError(f"{place}: no such file or folder; `nearer construct lists` makes lists.")
-    return _of_folder(place) if place.is_dir() else _of_file(place)
+    path = Path(source)
+    if not path.exists():
+        raise InputError(f"{path}: no such file or folder; `nearer construct lists` makes lists.")
+    return _of_folder(path) if path.is_dir() else _of_file(path)
 
 
 def _of_folder(folder: Path) -> ListFile:
@@ -95,10 +95,10 @@ def _of_journal(path: Path) -> tuple[list[tuple[str, ...]], dict[str, int]]:
     return [found[number] for number in sorted(found)], rejected
 
 
-def _check_kind(place: Path, header: dict[str, Any]) -> None:
+def _check_kind(path: Path, header: dict[str, Any]) -> None:
     kind = header["about"].get("kind")
     if kind != KIND:
-        raise InputError(f"{place}: holds {kind or 'something else'}; only {KIND} can be inspected.")
+        raise InputError(f"{path}: holds {kind or 'something else'}; only {KIND} can be inspected.")
 
 
 def _header(path: Path) -> dict[str, Any] | None:

@@ -3,19 +3,22 @@
 The directional method (§3.1): x(1) follows from x(0) alone; x(i) is asked for with the instruction around x(i−1), away
 from the same instruction around x(i−2) (Eq. 3, 4). Step by step (Eq. 2) is the same without a direction; single-step
 asks for the whole list at once.
+
+The rules (Appendix A) make lists complete and without redundancy: all sentences there, none empty, none with a line
+break, none three times. The released code also drops a list whose last sentences repeat. `parse_numbered` finds the
+sentences in one answer that holds a whole numbered list (single-step generation).
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, get_args
 
-from nearer.construct import list_rules
-from nearer.construct.list_rules import RULES, Rules, cleaned, fault_of, parse_numbered, without_repeated_end
 from nearer.construct.requests import METHODS, Engine, Generated, Method, Request, Template
 from nearer.construct.start_sentences import Start
 from nearer.errors import SettingError
@@ -119,7 +122,7 @@ class _SentenceBySentence(_Growing):
         sentence = cleaned(answer.text)
         fault = _fault_of_ending(answer) or fault_of(sentence, sentences)
         if fault is None and self.settings.first_line and sentence.endswith(":"):
-            fault = list_rules.ANNOUNCED
+            fault = ANNOUNCED
         if fault is None:
             sentences.append(sentence)
             if len(sentences) <= self.settings.steps:
@@ -159,22 +162,110 @@ class _WholeLists(_Growing):
             if fault := fault_of(sentence, sentences):
                 return _ended(number, sentences, fault, self.settings)
             sentences.append(sentence)
-        fault = None if len(sentences) > steps else ending or (list_rules.INCOMPLETE if found else list_rules.EMPTY)
+        fault = None if len(sentences) > steps else ending or (INCOMPLETE if found else EMPTY)
         return _ended(number, sentences, fault, self.settings)
 
 
 def _fault_of_ending(answer: Generated) -> str | None:
-    return {"model": None, "limit": list_rules.CUT_OFF, "no room": list_rules.NO_ROOM}[answer.ended]
+    return {"model": None, "limit": CUT_OFF, "no room": NO_ROOM}[answer.ended]
 
 
 def _ended(number: int, sentences: list[str], fault: str | None, settings: ListSettings) -> Ended:
     if settings.rules == "released":
         kept = without_repeated_end(sentences)
         if len(kept) < len(sentences):
-            return number, kept, fault or list_rules.REPEATED_END
+            return number, kept, fault or REPEATED_END
     return number, sentences, fault
 
 
 def _verdict(sentences: list[str], fault: str | None, settings: ListSettings) -> str | None:
     """A broken rule rejects a list, unless what came before is long enough."""
     return fault if len(sentences) - 1 < settings.minimum_steps else None
+
+
+Rules = Literal["paper", "released"]
+RULES: tuple[Rules, ...] = get_args(Rules)
+
+EMPTY = "empty sentence"
+LINE_BREAK = "line break in a sentence"
+REPEATED = "sentence repeated three times"
+REPEATED_END = "last sentence repeated"
+CUT_OFF = "cut off at the limit of new tokens"
+NO_ROOM = "prompt longer than the model's window"
+ANNOUNCED = "announcement instead of a sentence"  # "Here is the sentence:", and then another line
+INCOMPLETE = "too few sentences"
+
+MOST_OFTEN = 2
+_LABEL = re.compile(r"^(?:\**\s*(?:result|rewrite|rewritten(?: sentence)?)\s*:\s*\**\s*)+", re.IGNORECASE)
+_QUOTES = {'"': '"', "'": "'", "“": "”", "‘": "’", "«": "»", "„": "“", "`": "`"}
+
+
+def cleaned(text: str) -> str:
+    """Without what models put around an answer: space, the label of the prompt's end, quotation marks."""
+    before = None
+    while before != text:
+        before = text
+        text = _unquoted(_LABEL.sub("", text.strip()))
+    return text
+
+
+def fault_of(sentence: str, before: Sequence[str]) -> str | None:
+    """The rule that a (cleaned) sentence breaks behind those before it."""
+    if not sentence:
+        return EMPTY
+    if len(sentence.splitlines()) > 1:
+        return LINE_BREAK
+    if sum(_alike(sentence, other) for other in before) >= MOST_OFTEN:
+        return REPEATED
+    return None
+
+
+def without_repeated_end(sentences: Sequence[str]) -> list[str]:
+    """Cut so that the last two sentences differ (the released code's rule)."""
+    kept = list(sentences)
+    while len(kept) > 1 and _alike(kept[-1], kept[-2]):
+        kept.pop()
+    return kept
+
+
+def _alike(first: str, second: str) -> bool:
+    return first == second or first.split() == second.split()
+
+
+def _unquoted(text: str) -> str:
+    """Quotation marks around the whole go; those of a quotation at its beginning or end stay."""
+    if len(text) >= 2 and _QUOTES.get(text[0]) == text[-1]:
+        inside = text[1:-1]
+        if text[0] not in inside and text[-1] not in inside:
+            return inside.strip()
+    return text
+
+
+# "1. …", "1) …", "(1) …", "1: …", "**1.** …", "- 1. …", with or without space in front
+_NUMBERED = re.compile(r"^\s*(?:[-*•]\s+)?\**\(?(\d{1,4})\s*[.):](?!\d)\s*\**\s*(.*)$")
+
+
+def parse_numbered(text: str) -> list[str]:
+    """The numbered sentences from 1 on, as long as numbers go up by one.
+
+    A line without a number belongs to the sentence above it, with its line break; behind an empty line it is a remark
+    of the model's and left out, and so is what comes before the first number.
+    """
+    found: list[str] = []
+    open_sentence = False
+    for line in text.splitlines():
+        if not line.strip():
+            open_sentence = False
+            continue
+        numbered = _NUMBERED.match(line)
+        if numbered is None:
+            if open_sentence:
+                found[-1] += "\n" + line.strip()
+            continue
+        if int(numbered[1]) != len(found) + 1:
+            if found:
+                break  # it begins anew, or leaves some out
+            continue
+        found.append(numbered[2].strip())
+        open_sentence = True
+    return found

@@ -15,11 +15,11 @@ DECIDING = (".safetensors", ".bin", ".json", ".model", ".txt", ".jinja", ".gguf"
 
 def find_language_model(name: str | Path) -> Path:
     """The folder, or the GGUF file, that holds the model. Names on the Hugging Face hub are fetched."""
-    for place in _places(str(name)):
-        if place.is_file():
-            return _checked_gguf(place)
-        if place.is_dir():
-            return _in_folder(place)
+    for path in _possible_paths(str(name)):
+        if path.is_file():
+            return _checked_gguf(path)
+        if path.is_dir():
+            return _in_folder(path)
     name = str(name)
     if name.startswith((".", "/", "~")) or name.endswith(".gguf") or name.count("/") != 1:
         raise ModelError(
@@ -48,7 +48,7 @@ def digest(path: Path) -> str:
     return whole.hexdigest()
 
 
-def _places(name: str) -> list[Path]:
+def _possible_paths(name: str) -> list[Path]:
     roots = [root for root in os.environ.get(MODELS_VARIABLE, "").split(os.pathsep) if root]
     known = [Path(root).expanduser() / spelt for root in roots for spelt in (name, f"{name}.gguf")]
     return [Path(name).expanduser(), *known]

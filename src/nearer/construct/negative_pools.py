@@ -3,10 +3,10 @@
 An anchor looks at the corpus in an order of its own and stops when its pool is full, or after `scan` sentences. So what
 an anchor costs does not grow with the corpus.
 
-Its pool is an unbiased sample: the order is a permutation of the corpus, drawn uniformly by the seed, with the places
+Its pool is an unbiased sample: the order is a permutation of the corpus, drawn uniformly by the seed, with its indices
 re-arranged in a way that follows from the anchor's number alone (where it begins, see `_window` and `first_in_order`).
 Such an order is as uniform as the permutation, so the first k sentences in it that lie in the range are a uniformly
-drawn k-subset of all that lie in the range. Different anchors begin at different places, which spreads the use of
+drawn k-subset of all that lie in the range. Different anchors begin at different indices, which spreads the use of
 sentences over the corpus.
 """
 
@@ -73,9 +73,9 @@ class Pools:
         found: Numbers = (self.members >= 0).sum(axis=1)
         return found
 
-    def at(self, places: Numbers) -> Pools:
+    def at(self, anchors: Numbers) -> Pools:
         return Pools(
-            self.members[places], self.cosines[places], self.spare[places], self.spare_cosines[places], self.seen
+            self.members[anchors], self.cosines[anchors], self.spare[anchors], self.spare_cosines[anchors], self.seen
         )
 
 
@@ -152,7 +152,7 @@ class NegativePools:
         return Pools(*pool.arrays(), *spare.arrays(), (lowest, highest) if nothing else None)
 
     def _window(self, start: int, width: int) -> Numbers:
-        """Sentences at these places of the permutation, which goes round."""
+        """Sentences at these indices of the permutation, which goes round."""
         return self._order[np.arange(start, start + width) % len(self)]
 
     def _unit(self, numbers: Numbers) -> Tensor:
@@ -162,7 +162,7 @@ class NegativePools:
 
 
 class _Shelf:
-    """Places for so many sentences an anchor, filled from the left."""
+    """Columns for so many sentences an anchor, filled from the left."""
 
     def __init__(self, anchors: int, size: int, device: torch.device) -> None:
         self.size = size
@@ -175,9 +175,9 @@ class _Shelf:
         ranks = first_in_order(wanted, turned)
         before = self.filled[anchors]
         row, column = torch.nonzero(wanted & (ranks <= (self.size - before)[:, None]), as_tuple=True)
-        place = before[row] + ranks[row, column] - 1
-        self.members[anchors[row], place] = columns[column]
-        self.cosines[anchors[row], place] = cosines[row, column]
+        to_column = before[row] + ranks[row, column] - 1
+        self.members[anchors[row], to_column] = columns[column]
+        self.cosines[anchors[row], to_column] = cosines[row, column]
         self.filled[anchors] = (before + wanted.sum(dim=1)).clamp(max=self.size)
 
     def arrays(self) -> tuple[Numbers, NDArray[np.float32]]:

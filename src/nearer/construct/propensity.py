@@ -47,9 +47,9 @@ def edit_distances(
     if level == "words":
         anchors, candidates = _letters_for_words(anchors, candidates)
     found = np.zeros((len(anchors), max(map(len, candidates), default=0)), dtype=np.float64)
-    for place, (anchor, others) in enumerate(zip(anchors, candidates, strict=True)):
+    for row, (anchor, others) in enumerate(zip(anchors, candidates, strict=True)):
         if len(others):  # one call for all of them, which prepares the anchor once
-            found[place, : len(others)] = process.cdist(
+            found[row, : len(others)] = process.cdist(
                 [anchor], others, scorer=Levenshtein.normalized_distance, dtype=np.float64, workers=1
             )[0]
     return found
@@ -134,8 +134,8 @@ def sample_with_replacement(probabilities: Values, uniforms: Values) -> Numbers:
         return np.full(uniforms.shape, -1, dtype=np.int64)
     bounds = np.cumsum(probabilities, axis=1)
     wanted = uniforms * bounds[:, -1:]
-    places = (bounds[:, None, :] <= wanted[:, :, None]).sum(axis=2)  # candidates that end before it
-    return np.where(bounds[:, -1:] > 0, places, -1)
+    chosen = (bounds[:, None, :] <= wanted[:, :, None]).sum(axis=2)  # candidates that end before it
+    return np.where(bounds[:, -1:] > 0, chosen, -1)
 
 
 def seeds_of(seed: int, stream: int, numbers: Numbers) -> Seeds:

@@ -25,8 +25,8 @@ from nearer.construct.lists import Pace
 from nearer.construct.query_rules import CUT_OFF, NO_ROOM, REPEATED, STYLES, Style, find_fault, read_query
 from nearer.construct.requests import FOLDER, TURN, Engine, Generated, Request
 from nearer.errors import InputError, SettingError, did_you_mean
-from nearer.progress import progress_bar
 from nearer.storage.sealed import unsealed_line
+from nearer.terminal import progress_bar
 from nearer.text.batches import chunks
 
 KIND = "queries"

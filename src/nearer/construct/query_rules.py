@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Literal, get_args
 
-from nearer.construct.list_rules import cleaned
+from nearer.construct.list_growth import cleaned
 
 Style = Literal["question", "keywords", "claim", "plain_words"]
 STYLES: tuple[Style, ...] = get_args(Style)
@@ -79,6 +79,7 @@ def read_query(answer: str, style: Style) -> str:
     before, text = None, answer.strip()
     while before != text:
         before, text = text, cleaned(_NUMBER.sub("", _LABEL.sub("", text.strip())).strip("*"))
+    text = text.replace("`", "")
     return text.rstrip(" .,;") if style == "keywords" else text
 
 
@@ -103,8 +104,11 @@ def find_fault(query: str, passage: str, style: Style, examples: Sequence[str] =
 
 
 def is_alike(query: list[str], other: list[str]) -> bool:
-    """Whether two queries share more than half of their words."""
-    return len(set(query) & set(other)) > 0.5 * len(set(query) | set(other))
+    """Whether two queries share more than half of their words, or five on end."""
+    runs = {tuple(other[n : n + 5]) for n in range(len(other) - 4)}
+    return len(set(query) & set(other)) > 0.5 * len(set(query) | set(other)) or any(
+        tuple(query[n : n + 5]) in runs for n in range(len(query) - 4)
+    )
 
 
 def is_copied(query: list[str], passage: list[str]) -> bool:

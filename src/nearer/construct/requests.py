@@ -1,6 +1,6 @@
 """What is asked of a causal language model: one sentence at a time, steered by one or two predecessors.
 
-Builders put requests into a queue; an engine takes them whenever one of its places is free, and yields each sentence as
+Builders put requests into a queue; an engine takes them whenever one of its slots is free, and yields each sentence as
 it ends. So a list's next request can be put behind the others while the engine goes on with the rest.
 
 Templates are the instructions around a sentence: text files, which a user's own file can replace.
@@ -58,7 +58,7 @@ class Engine(Protocol):
         ...
 
     def answer(self, requests: deque[Request]) -> Iterator[Generated]:
-        """Until the queue is empty and all places are free. The caller may append while it iterates.
+        """Until the queue is empty and all slots are free. The caller may append while it iterates.
 
         Each answer depends on its request alone (and on the seed), not on what is generated beside it, as far as
         rounding goes: other shapes of batches sum in another order, and a near-tie may fall the other way. A list's
@@ -89,16 +89,14 @@ def load_template(method: str, steps: int, path: str | Path | None = None) -> Te
     """The method's own instruction (Appendix A), or a user's."""
     if method not in METHODS:
         raise SettingError(f"method: {method!r} is not one of {', '.join(METHODS)}.")
-    place = FOLDER / f"{method.replace('-', '_')}.txt" if path is None else Path(path)
+    file = FOLDER / f"{method.replace('-', '_')}.txt" if path is None else Path(path)
     try:
-        text = place.read_text(encoding="utf-8").strip()
+        text = file.read_text(encoding="utf-8").strip()
     except OSError as error:
-        raise InputError(f"{place}: the template cannot be read ({error.strerror or error}).") from None
+        raise InputError(f"{file}: the template cannot be read ({error.strerror or error}).") from None
     except UnicodeDecodeError:
-        raise InputError(f"{place}: the template is not UTF-8 text.") from None
+        raise InputError(f"{file}: the template is not UTF-8 text.") from None
     if text.count(SENTENCE) != 1:
-        found = "no" if SENTENCE not in text else f"{text.count(SENTENCE)} times the"
-        raise InputError(
-            f"{place}: has {found} place {SENTENCE}, one is needed: it stands where the sentence goes into the prompt."
-        )
+        found = f"no {SENTENCE}" if SENTENCE not in text else f"{SENTENCE} {text.count(SENTENCE)} times"
+        raise InputError(f"{file}: has {found}, once is needed: it stands where the sentence goes into the prompt.")
     return Template(text, steps)

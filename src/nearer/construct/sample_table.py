@@ -92,8 +92,8 @@ def supervised_samples(triplets: Reading[Triplet], store: VectorStore, seed: int
     found = list(triplets)
     triplets.report.check_kept()
     if len(found) > MOST:
-        places = np.sort(np.random.default_rng([seed, 2]).choice(len(found), MOST, replace=False))
-        found = [found[place] for place in places]
+        indices = np.sort(np.random.default_rng([seed, 2]).choice(len(found), MOST, replace=False))
+        found = [found[index] for index in indices]
     columns = [[triplet[column] for triplet in found] for column in range(3)]
     texts = [text for column in columns for text in column]
     vectors = _unit(store.encoder.encode(texts, normalize=True, precision=store.precision))
@@ -110,10 +110,10 @@ def samples_table(samples: Sequence[Samples]) -> Group:
     from rich.text import Text
 
     table = Table()
-    for place, column in enumerate(
+    for number, column in enumerate(
         ("samples", "positives: shared words", "cosine", "negatives: shared words", "cosine", "pairs")
     ):
-        table.add_column(column, justify="right" if place else "left")
+        table.add_column(column, justify="right" if number else "left")
     for some in samples:
         means = some.means()
         order = ("positive_overlap", "positive_cosines", "negative_overlap", "negative_cosines")
@@ -140,8 +140,8 @@ def _draw(axes: Axes, samples: Sequence[Samples], side: str) -> None:
     drawn = [getattr(some, f"{side}_cosines") for some in samples]
     lowest = min(float(values.min()) for values in drawn)
     bounds = np.linspace(min(lowest, 0.0), 1.0, BINS + 1)
-    for place, (some, values) in enumerate(zip(samples, drawn, strict=True)):
-        colour = COLOURS[place % len(COLOURS)]
+    for number, (some, values) in enumerate(zip(samples, drawn, strict=True)):
+        colour = COLOURS[number % len(COLOURS)]
         if values.min() == values.max():  # a spike would hide the others
             axes.axvline(values[0], color=colour, linestyle="--", label=f"{some.name} (all {values[0]:g})")
             continue

@@ -20,12 +20,12 @@ from nearer.units import LARGEST_SEED
 
 @dataclass(frozen=True)
 class Start:
-    """A sentence that a list begins with. place: among the corpus' records, from 0; cluster: None where the user
+    """A sentence that a list begins with. index: among the corpus' records, from 0; cluster: None where the user
     chose the sentences."""
 
     number: int
     sentence: str
-    place: int
+    index: int
     cluster: int | None
 
 
@@ -107,25 +107,25 @@ def cluster_starts(
     """
     rows = store.rows(reading, progress=progress)
     # equal sentences share a row: the first of each kind stands for it
-    unique, places = np.unique(rows, return_index=True)
-    order = np.argsort(places)
-    unique, places = unique[order], places[order]
-    if len(places) < clusters:
+    unique, indices = np.unique(rows, return_index=True)
+    order = np.argsort(indices)
+    unique, indices = unique[order], indices[order]
+    if len(indices) < clusters:
         raise InputError(
-            f"{reading.source}: has {len(places):,} different sentences, fewer than the {clusters:,} clusters "
+            f"{reading.source}: has {len(indices):,} different sentences, fewer than the {clusters:,} clusters "
             "asked for; name a larger text or fewer clusters (--clusters)."
         )
     labels = cluster(store.vectors(), unique, clusters, seed)
     drawn = draw(labels, clusters, per_cluster, seed)
-    chosen = [(int(places[member]), int(labels[member])) for member in drawn]
-    texts = _texts(reading, {place for place, _ in chosen})
-    members = [Start(number, texts[place], place, label) for number, (place, label) in enumerate(chosen)]
+    chosen = [(int(indices[member]), int(labels[member])) for member in drawn]
+    texts = _texts(reading, {index for index, _ in chosen})
+    members = [Start(number, texts[index], index, label) for number, (index, label) in enumerate(chosen)]
     sizes = np.bincount(labels, minlength=clusters)
     return Starts(members, int((sizes < per_cluster).sum()))
 
 
 def draw(labels: Labels, clusters: int, per_cluster: int, seed: int) -> list[int]:
-    """Places in `labels`: up to `per_cluster` of each cluster, in turn."""
+    """Indices in `labels`: up to `per_cluster` of each cluster, in turn."""
     random = np.random.default_rng([seed, 1])  # another stream than the clustering's
     by_cluster = np.split(np.argsort(labels, kind="stable"), np.cumsum(np.bincount(labels, minlength=clusters))[:-1])
     drawn = [random.permutation(members)[:per_cluster] for members in by_cluster]
@@ -155,12 +155,12 @@ def read_starts(path: Path) -> Starts:
 
 
 def _as_line(start: Start) -> str:
-    row = {"sentence": start.sentence, "start": start.place, "cluster": start.cluster}
+    row = {"sentence": start.sentence, "start": start.index, "cluster": start.cluster}
     return sealed_line(row)
 
 
 def _texts(reading: Reading[str], wanted: set[int]) -> dict[int, str]:
-    found = {place: sentence for place, sentence in enumerate(reading) if place in wanted}
+    found = {index: sentence for index, sentence in enumerate(reading) if index in wanted}
     if len(found) < len(wanted):
         raise changed(reading)
     return found

@@ -2,7 +2,7 @@
 
 from nearer.demo.docstrings import Docstring, SourceReport, installed_folders, read_docstrings
 from nearer.demo.held_out import DemoText, SummaryTask, hold_out
-from nearer.demo.searches import EXAMPLE_QUERIES, Search, compare_searches, searches_table
+from nearer.demo.run import EXAMPLE_QUERIES, Search, compare_searches, searches_table
 
 __all__ = [
     "EXAMPLE_QUERIES",

@@ -12,8 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from nearer.demo.docstrings import Docstring
-from nearer.demo.prose import SHORTEST
+from nearer.demo.docstrings import SHORTEST, Docstring
 from nearer.errors import InputError
 from nearer.text.records import Pair
 
@@ -55,15 +54,15 @@ def hold_out(docstrings: Sequence[Docstring], count: int = 1_000, *, seed: int =
     differ in case and punctuation only count as one.
     """
     drawn = _draw(docstrings, count, seed)
-    task = [docstrings[place] for place in drawn]
+    task = [docstrings[index] for index in drawn]
     guard = _Runs(words for docstring in task for words in (key(docstring.summary), key(" ".join(docstring.body))))
     chosen = set(drawn)
     sentences: dict[Words, str] = {}
     summaries: dict[Words, str] = {}
     pairs: dict[tuple[Words, Words], Pair] = {}
     leaking: set[Words] = set()
-    for place, docstring in enumerate(docstrings):
-        if place in chosen:
+    for index, docstring in enumerate(docstrings):
+        if index in chosen:
             continue
         kept = []
         for sentence in (docstring.summary, *docstring.body):
@@ -101,8 +100,8 @@ def _draw(docstrings: Sequence[Docstring], count: int, seed: int) -> list[int]:
     queries = [key(_query(docstring)) for docstring in docstrings]
     summary_counts, query_counts = Counter(summaries), Counter(queries)
     fit = [
-        place
-        for place, (docstring, summary, query) in enumerate(zip(docstrings, summaries, queries, strict=True))
+        index
+        for index, (docstring, summary, query) in enumerate(zip(docstrings, summaries, queries, strict=True))
         if docstring.is_function
         and summary_counts[summary] == query_counts[query] == 1
         and len(summary) <= LONGEST_SUMMARY

@@ -2,7 +2,8 @@
 
 Three encoders are put to the same held-out task (find a function's summary line by the rest of its docstring): the
 bundled base as it is, SimCSE with dropout views of single sentences, and SimCSE with pairs of a summary and a sentence
-of its body. The held-out functions are in neither training text.
+of its body. The held-out functions are in neither training text. At the end the same example searches are asked of two
+encoders, with their nearest sentences side by side.
 """
 
 from __future__ import annotations
@@ -10,21 +11,27 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
 from rich.console import RenderableType
 from rich.table import Table
 
 from nearer.demo.docstrings import read_docstrings
 from nearer.demo.held_out import DemoText, hold_out
-from nearer.demo.searches import compare_searches, searches_table
 from nearer.encoder import Encoder
-from nearer.errors import InputError
+from nearer.encoder.comparing import Ranked, unit_rows
+from nearer.errors import InputError, SettingError
 from nearer.evaluation import evaluate
-from nearer.evaluation.retrieval_task import retrieve
+from nearer.evaluation.retrieval_task import TextEncoder, retrieve
 from nearer.storage.whole import write_whole
 from nearer.training import train
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
 
 HELD_OUT = 1000
 # measured on this task: more steps of dropout views hurt this base, whose loss is near 0 after 50
@@ -109,3 +116,80 @@ def _scores(encoders: dict[str, Encoder], text: DemoText, progress: bool) -> Tab
         figures = [100 * found.mrr, 100 * found.recall_at_1, 100 * found.recall_at_10, general]
         table.add_row(name, *(f"{figure:.1f}" for figure in figures))
     return table
+
+
+# In the words of somebody who looks for a function, not in those of its docstring.
+EXAMPLE_QUERIES = (
+    "sort a list in place",
+    "read a file line by line",
+    "how long did it take to run",
+    "remove duplicates",
+    "split the data into training and test sets",
+    "shortest way between two nodes of a graph",
+)
+
+
+class Search(NamedTuple):
+    """One query and what each encoder found, the nearest first."""
+
+    query: str
+    before: list[Ranked]
+    after: list[Ranked]
+
+
+def compare_searches(
+    before: TextEncoder,
+    after: TextEncoder,
+    sentences: Sequence[str],
+    *,
+    queries: Sequence[str] = EXAMPLE_QUERIES,
+    top: int = 3,
+    progress: bool = False,
+) -> list[Search]:
+    """Search `sentences` with both encoders."""
+    first = search(before, queries, sentences, top=top, progress=progress)
+    second = search(after, queries, sentences, top=top, progress=progress)
+    return [Search(*found) for found in zip(queries, first, second, strict=True)]
+
+
+def search(
+    encoder: TextEncoder, queries: Sequence[str], sentences: Sequence[str], *, top: int, progress: bool = False
+) -> list[list[Ranked]]:
+    """For each query the `top` nearest sentences by cosine; equal ones keep their order."""
+    if top < 1:
+        raise SettingError(f"top: {top} is below 1.")
+    if not queries or not sentences:
+        return [[] for _ in queries]
+    vectors = unit_rows(encoder.encode([*queries, *sentences], batch_size=64, progress=progress))
+    found = []
+    for query in vectors[: len(queries)]:
+        cosines = vectors[len(queries) :] @ query  # (sentences,)
+        order = np.argsort(-cosines, kind="stable")[:top]
+        found.append([Ranked(int(index), float(cosines[index]), sentences[index]) for index in order])
+    return found
+
+
+def searches_table(searches: Sequence[Search]) -> RenderableType:
+    """The searches as a table; what only the trained encoder found is set in bold."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(show_lines=True, expand=True, title="Example searches: the nearest sentences", title_justify="left")
+    table.add_column("query", ratio=2)
+    table.add_column("before training", ratio=5)
+    table.add_column("after training", ratio=5)
+    for query, before, after in searches:
+        known = {ranked.place for ranked in before}
+        new = {ranked.place for ranked in after} - known
+        table.add_row(Text(query, style="cyan"), _lines(before, set()), _lines(after, new))
+    return table
+
+
+def _lines(found: Sequence[Ranked], new: set[int]) -> RenderableType:
+    # Text, not markup: a docstring may hold square brackets
+    from rich.text import Text
+
+    lines = [
+        Text(f"{ranked.score:.2f}  {ranked.sentence}", style="bold" if ranked.place in new else "") for ranked in found
+    ]
+    return Text("\n").join(lines)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from nearer.doctor import installation, models_and_data, stores
+from nearer.doctor import installation, models_and_data
 from nearer.doctor.findings import Check, Finding, State, carry_out
 from nearer.extras import reinstall_command
 from nearer.storage.cache import CACHE_VARIABLE
@@ -27,10 +27,10 @@ def all_checks(data: Path | None, online: bool) -> list[Check]:
         Check("threads", installation.check_threads, TORCH_AGAIN, needs_torch=True),
         Check("GPU", installation.check_gpus, TORCH_AGAIN, needs_torch=True),
         Check("bundled model", models_and_data.check_bundled_model, REINSTALL, needs_torch=True),
-        Check("cache", stores.check_cache, OTHER_CACHE),
-        Check("token stores", stores.check_token_stores, OTHER_CACHE),
-        Check("vector stores", stores.check_vector_stores, OTHER_CACHE),
-        Check("disk", stores.check_disk, OTHER_CACHE),
+        Check("cache", models_and_data.check_cache, OTHER_CACHE),
+        Check("token stores", models_and_data.check_token_stores, OTHER_CACHE),
+        Check("vector stores", models_and_data.check_vector_stores, OTHER_CACHE),
+        Check("disk", models_and_data.check_disk, OTHER_CACHE),
         Check("models", models_and_data.check_model_folders, LOOK_AT_MODELS),
     ]
     if data is not None:

@@ -6,7 +6,7 @@ Texts that are longer than a model reads are counted where they are tokenised, s
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -56,7 +56,7 @@ class Tokenised:
 
 
 def longest_first(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The places by falling length: what does not fit in memory then fails at once."""
+    """The indices by falling length: what does not fit in memory then fails at once."""
     return np.argsort(-lengths, kind="stable")
 
 
@@ -118,6 +118,11 @@ class CutCounter:
             counts = self._counts.setdefault(max_length, CutTexts(max_length))
             counts.texts += texts
             counts.cut += cut
+
+    def add_counted(self, counted: Iterable[CutTexts]) -> None:
+        """What other processes encoded for this one."""
+        for one in counted:
+            self.add(one.max_length, one.texts, one.cut)
 
     def found(self, max_length: int) -> CutTexts:
         with self._lock:

@@ -73,11 +73,11 @@ class Comparing(ABC):
         if not candidates:
             return []
         # equal candidates share one score: equal rows of a matrix product can differ in the last bit
-        unique = {candidate: place for place, candidate in enumerate(dict.fromkeys(candidates))}
+        unique = {candidate: index for index, candidate in enumerate(dict.fromkeys(candidates))}
         matrix = np.asarray(self.similarity(query, list(unique)))
         scores = matrix[0, [unique[candidate] for candidate in candidates]]
         order = np.argsort(-scores, kind="stable")[:top]
-        return [Ranked(int(place), float(scores[place]), candidates[place]) for place in order]
+        return [Ranked(int(index), float(scores[index]), candidates[index]) for index in order]
 
 
 class ByCosine(Comparing):

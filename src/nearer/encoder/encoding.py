@@ -23,7 +23,7 @@ from nearer.encoder.network import SentenceNetwork, at_inference, pad_tokens
 from nearer.encoder.pooling import attended
 from nearer.encoder.precision import check_precision
 from nearer.errors import InputError, SettingError
-from nearer.progress import Advance, progress_bar
+from nearer.terminal import Advance, progress_bar
 from nearer.text.tokenise import normalisation, tokenise
 
 # Padded tokens that pass the model together.
@@ -75,7 +75,7 @@ class BulkEncoding:
         # By characters, which is nearly by tokens: each window has sentences of like length, the longest come first
         order = longest_first(np.fromiter(map(len, unique), dtype=np.int64, count=len(unique)))
         windows = [order[start : start + SORTED_WINDOW] for start in range(0, len(order), SORTED_WINDOW)]
-        texts = ([unique[place] for place in window] for window in windows)
+        texts = ([unique[index] for index in window] for window in windows)
         vectors = np.empty((len(unique), self.encoder.dimension), dtype=np.float32)
         with progress_bar("encoding", len(unique), "sentences", shown=progress) as advance, at_inference(self.encoder):
             for window, found in zip(windows, self.windows(texts, advance), strict=True):
@@ -115,7 +115,7 @@ class BulkEncoding:
         model = self.encoder.at_precision(self.precision)
         order = longest_first(tokenised.lengths)
         widths = np.maximum(tokenised.lengths[order], 1) + self.encoder.trailing_padding
-        ids, places = _moved(tokenised.ids, device), _moved(order, device)
+        ids, targets = _moved(tokenised.ids, device), _moved(order, device)
         starts, lengths = _moved(tokenised.starts[order], device), _moved(tokenised.lengths[order], device)
         vectors = torch.empty(len(tokenised), self.encoder.dimension, dtype=torch.float32, device=device)
         done = 0
@@ -124,7 +124,7 @@ class BulkEncoding:
                 for count in cut(widths[done:], self.batch_tokens, self.batch_size, equal_lengths=equal_lengths):
                     rows = slice(done, done + count)
                     batch = pad_tokens(ids, starts[rows], lengths[rows], int(widths[done]), padding)
-                    vectors[places[rows]] = self._pass(model, *batch, tokenised.prompt_length)
+                    vectors[targets[rows]] = self._pass(model, *batch, tokenised.prompt_length)
                     done += count
                     if advance is not None:
                         advance(count)
@@ -165,18 +165,18 @@ class BulkEncoding:
 
 
 def check_sentences(sentences: Sequence[str]) -> None:
-    for place, sentence in enumerate(sentences):
+    for index, sentence in enumerate(sentences):
         if not isinstance(sentence, str):
-            raise InputError(f"sentences: item {place} is {type(sentence).__name__}, a string is needed.")
+            raise InputError(f"sentences: item {index} is {type(sentence).__name__}, a string is needed.")
         if not sentence.isascii() and any("\ud800" <= character <= "\udfff" for character in sentence):
-            raise InputError(f"sentences: item {place} holds half a surrogate pair, which is not text.")
+            raise InputError(f"sentences: item {index} holds half a surrogate pair, which is not text.")
 
 
 def once_each(sentences: Sequence[str]) -> tuple[list[str], NDArray[np.int64] | None]:
     """The unique sentences, and where each one given is among them; None where all are unique."""
-    places: dict[str, int] = {}
-    inverse = np.fromiter((places.setdefault(s, len(places)) for s in sentences), dtype=np.int64, count=len(sentences))
-    return list(places), None if len(places) == len(sentences) else inverse
+    rows: dict[str, int] = {}
+    inverse = np.fromiter((rows.setdefault(s, len(rows)) for s in sentences), dtype=np.int64, count=len(sentences))
+    return list(rows), None if len(rows) == len(sentences) else inverse
 
 
 class _OnItsWay:

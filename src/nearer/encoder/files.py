@@ -14,13 +14,12 @@ from nearer.encoder.encoder import Encoder
 from nearer.encoder.encoding import WINDOW_ON_CPU, WINDOW_ON_GPU, BulkEncoding
 from nearer.encoder.network import at_inference
 from nearer.encoder.precision import check_precision
-from nearer.encoder.vector_file import GrowingFile
-from nearer.encoder.workers import encode_in_workers
+from nearer.encoder.workers import GrowingFile, encode_in_workers
 from nearer.errors import DamagedError, InputError, SettingError, first_line
-from nearer.progress import Advance, progress_bar
 from nearer.storage.checksums import FileSum, differs, file_sum
-from nearer.storage.locks import written_by_us_alone
 from nearer.storage.sealed import read_sealed_json, write_sealed_json
+from nearer.storage.whole import written_by_us_alone
+from nearer.terminal import Advance, progress_bar
 from nearer.text.batches import chunks
 from nearer.text.faults import ReadReport
 from nearer.text.reading import Reading

@@ -1,6 +1,6 @@
 """Saving an encoder to a folder and loading it back, strictly and in the layout of sentence-transformers.
 
-`nearer.json` adds what that layout has no place for: whether the first Dense layer is the head of training, the
+`nearer.json` adds what that layout cannot hold: whether the first Dense layer is the head of training, the
 text normalisation, and where the model comes from. A folder without it is any sentence-transformers model.
 """
 
@@ -144,7 +144,7 @@ def _check_sizes(folder: Path, backbone: nn.Module, pooling: str, layers: Sequen
 def save_parts(
     encoder: SentenceNetwork, folder: Path, *, overwrite: bool, add: Callable[[Path], None] = lambda folder: None
 ) -> None:
-    """Write the whole folder beside its place, then move it there: a reader never meets half a model.
+    """Write the whole folder beside its path, then move it there: a reader never meets half a model.
 
     add: writes what else belongs into the folder.
     """

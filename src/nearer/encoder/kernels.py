@@ -171,8 +171,8 @@ def _dropout_keep(out_ptr, seed_ptr, count, threshold, BLOCK: tl.constexpr):
     start = tl.program_id(0) * BLOCK
     offsets = tl.program_id(0) * (BLOCK // 8) + tl.arange(0, BLOCK // 8)
     numbers = tl.reshape(_halves(tl.load(seed_ptr), offsets), (BLOCK,))
-    places = start + tl.arange(0, BLOCK)
-    tl.store(out_ptr + places, numbers >= threshold, mask=places < count)
+    indices = start + tl.arange(0, BLOCK)
+    tl.store(out_ptr + indices, numbers >= threshold, mask=indices < count)
 
 
 @torch.library.custom_op("nearer::keep", mutates_args=())
@@ -192,19 +192,19 @@ def _(like, seed, rate):
 def _embedding_gradient(
     g_ptr, order_ptr, sorted_ptr, out_ptr, count, width, padding, ROWS: tl.constexpr, COLUMNS: tl.constexpr
 ):
-    """The program at the first place of an id sums all rows of that id, in their order."""
-    place = tl.program_id(0)
-    token = tl.load(sorted_ptr + place)
-    before = tl.load(sorted_ptr + place - 1, mask=place > 0, other=-1)
+    """The program at the first index of an id sums all rows of that id, in their order."""
+    index = tl.program_id(0)
+    token = tl.load(sorted_ptr + index)
+    before = tl.load(sorted_ptr + index - 1, mask=index > 0, other=-1)
     if (token != before) & (token != padding):
         columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
         total = tl.zeros((ROWS, COLUMNS), tl.float32)
-        start = place
+        start = index
         same = ROWS
         while same == ROWS:
-            places = start + tl.arange(0, ROWS)
-            own = tl.load(sorted_ptr + places, mask=places < count, other=-1) == token
-            rows = tl.load(order_ptr + places, mask=own, other=0)
+            indices = start + tl.arange(0, ROWS)
+            own = tl.load(sorted_ptr + indices, mask=indices < count, other=-1) == token
+            rows = tl.load(order_ptr + indices, mask=own, other=0)
             inside = own[:, None] & (columns < width)[None, :]
             total += tl.load(g_ptr + rows[:, None] * width + columns[None, :], mask=inside, other=0.0).to(tl.float32)
             start += ROWS

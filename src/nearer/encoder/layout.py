@@ -140,7 +140,7 @@ def _read_route(layout: Layout, folder: Path, route: str | None) -> list[Module]
 def _read_steps(folder: Path, layout: Layout, modules: list[Module]) -> None:
     """What follows the first module. A Normalize is a layer if anything comes after it, else a setting."""
     weights: list[float] | None = None
-    for place, (kind, path) in enumerate(modules, start=1):
+    for number, (kind, path) in enumerate(modules, start=1):
         if kind == "Pooling" and layout.pooling is None:
             layout.pooling = _read_pooling(path, layout, weights)
         elif kind == "TokenPooling" and layout.pooling is None:
@@ -155,7 +155,7 @@ def _read_steps(folder: Path, layout: Layout, modules: list[Module]) -> None:
             read_layer(path, LayerFacts)
             layout.projections.append(UnitLength())
         elif kind != "Dropout":  # which does nothing at inference
-            raise ModelError(f"{folder}: the module {kind} at place {place} is not supported there.")
+            raise ModelError(f"{folder}: the module {kind}, number {number}, is not supported there.")
     if layout.pooling is None:
         raise ModelError(f"{folder}: {MODULES_FILE} has no Pooling module.")
     while layout.projections and isinstance(layout.projections[-1], UnitLength) and layout.truncate_dim is None:
@@ -219,8 +219,8 @@ def _read_layer_weights(path: Path) -> list[float]:
 
 def layer_weights(pooling: str, layers: int) -> list[float]:
     weights = [0.0] * (layers + 1)
-    for place in LAYER_PAIRS[pooling]:
-        weights[place] = 1.0
+    for layer in LAYER_PAIRS[pooling]:
+        weights[layer] = 1.0
     return weights
 
 

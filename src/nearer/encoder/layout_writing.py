@@ -45,8 +45,8 @@ def write_layout(
 
     first = "StaticEmbedding" if layout.static else "Transformer"
     modules = [{"idx": 0, "name": "0", "path": "", "type": TYPES + first}]
-    for place, (kind, config, tensors) in enumerate(steps, start=1):
-        path = folder / f"{place}_{kind}"
+    for number, (kind, config, tensors) in enumerate(steps, start=1):
+        path = folder / f"{number}_{kind}"
         path.mkdir()
         write_json(path / "config.json", config)
         if tensors:
@@ -54,8 +54,8 @@ def write_layout(
             save_file(plain, path / "model.safetensors")
         modules.append(
             {
-                "idx": place,
-                "name": str(place),
+                "idx": number,
+                "name": str(number),
                 "path": path.name,
                 "type": (OWN_TYPES if kind == "TokenPooling" else TYPES) + kind,
             }

@@ -34,8 +34,8 @@ from nearer.encoder.parts import EncoderSettings
 from nearer.encoder.tokenizer import load_tokenizer
 from nearer.errors import ModelError, SettingError, first_line
 from nearer.extras import require
-from nearer.progress import progress_bar
 from nearer.storage.checksums import check_folder
+from nearer.terminal import progress_bar
 from nearer.text.tokenise import normalisation
 from nearer.typed_files import FileFacts, read_json
 
@@ -66,11 +66,11 @@ class OnnxEncoder(ByCosine):
     def __init__(self, folder: str | Path, *, providers: Sequence[str] = PROVIDERS) -> None:
         """providers: of onnxruntime, in the order in which they are tried."""
         runtime = require("onnxruntime", "onnx", "an ONNX model")
-        place = Path(folder)
-        if not (place / FACTS_FILE).exists():
+        path = Path(folder)
+        if not (path / FACTS_FILE).exists():
             raise ModelError(f"{folder}: is no ONNX export (no {FACTS_FILE}); `nearer export onnx` writes one.")
-        check_folder(place, "export it anew")
-        facts = read_json(place / FACTS_FILE, OnnxFacts, format=FORMAT, error=ModelError, mend="export it anew")
+        check_folder(path, "export it anew")
+        facts = read_json(path / FACTS_FILE, OnnxFacts, format=FORMAT, error=ModelError, mend="export it anew")
         self.settings = facts.settings
         self.inputs = facts.inputs
         self.padding_id, self.dimension = facts.padding_id, facts.dimension
@@ -80,18 +80,18 @@ class OnnxEncoder(ByCosine):
         self.head = "in the graph" if facts.head else None
         self.name = str(folder)
         self.cut_counter = CutCounter()
-        self.tokenizer = load_tokenizer(place)
-        if not (place / GRAPH_FILE).exists():
-            raise ModelError(f"{place / GRAPH_FILE}: is missing; export it anew, or name a whole copy of the folder.")
+        self.tokenizer = load_tokenizer(path)
+        if not (path / GRAPH_FILE).exists():
+            raise ModelError(f"{path / GRAPH_FILE}: is missing; export it anew, or name a whole copy of the folder.")
         options: Any = runtime.SessionOptions()
         options.intra_op_num_threads = torch.get_num_threads()  # which heeds what the user says of threads
         options.log_severity_level = 3
         try:
-            self.session: Any = runtime.InferenceSession(str(place / GRAPH_FILE), options, providers=list(providers))
+            self.session: Any = runtime.InferenceSession(str(path / GRAPH_FILE), options, providers=list(providers))
         except Exception as error:  # onnxruntime's errors have no common ancestor
-            raise ModelError(f"{place / GRAPH_FILE}: onnxruntime cannot load it ({first_line(error)}).") from None
+            raise ModelError(f"{path / GRAPH_FILE}: onnxruntime cannot load it ({first_line(error)}).") from None
         if not self._fits():
-            raise ModelError(f"{place}: {GRAPH_FILE} is not the graph that {FACTS_FILE} speaks of; export it anew.")
+            raise ModelError(f"{path}: {GRAPH_FILE} is not the graph that {FACTS_FILE} speaks of; export it anew.")
 
     def encode(
         self,
@@ -125,8 +125,8 @@ class OnnxEncoder(ByCosine):
                 tokens.lengths[order], batch_tokens or TOKENS_ON_CPU, batch_size, equal_lengths=self.equal_lengths
             )
             for count in batches:
-                places = order[done : done + count]
-                vectors[places] = self._run(tokens, places)
+                rows = order[done : done + count]
+                vectors[rows] = self._run(tokens, rows)
                 done += count
                 advance(count)
         found: Vectors = vectors if inverse is None else vectors[inverse]
@@ -153,8 +153,8 @@ class OnnxEncoder(ByCosine):
         """How many texts it encoded so far, and of how many it left out the end."""
         return self.cut_counter.found(self.settings.max_length)
 
-    def _run(self, tokens: Tokenised, places: NDArray[np.int64]) -> Vectors:
-        lengths, starts = tokens.lengths[places], tokens.starts[places]
+    def _run(self, tokens: Tokenised, rows: NDArray[np.int64]) -> Vectors:
+        lengths, starts = tokens.lengths[rows], tokens.starts[rows]
         columns = np.arange(max(1, lengths.max()))
         mask = columns < lengths[:, None]  # (batch, length)
         ids = np.full(mask.shape, self.padding_id, dtype=np.int64)

@@ -98,17 +98,17 @@ class PackedLayout:
         starts = tensors["starts"].long()
         first = starts[:rows]
         if pooling in FIRST_TOKEN:
-            places, mask = first[:, None], torch.ones_like(first)[:, None]
+            indices, mask = first[:, None], torch.ones_like(first)[:, None]
         else:
             spread = torch.arange(self.longest, device=starts.device)
             mask = (spread < (starts[1 : rows + 1] - first)[:, None]).long()
-            places = (first[:, None] + spread) * mask
+            indices = (first[:, None] + spread) * mask
         layers = None
         if needs_hidden_states(pooling):
             layers = [
-                layer[0].index_select(0, places.flatten()).view(*places.shape, -1) for layer in states.hidden_states
+                layer[0].index_select(0, indices.flatten()).view(*indices.shape, -1) for layer in states.hidden_states
             ]
-        last = states.last_hidden_state[0].index_select(0, places.flatten()).view(*places.shape, -1)
+        last = states.last_hidden_state[0].index_select(0, indices.flatten()).view(*indices.shape, -1)
         return encoder.project(pool(pooling, last, layers, mask))
 
     def states(self, encoder: SentenceNetwork, tensors: dict[str, Tensor], condition: Tensor | None = None) -> Tensor:

@@ -1,4 +1,4 @@
-"""Attention within packed sentences, and the parts of a BERT-like model that are put in place to use it well."""
+"""Attention within packed sentences, and the parts of a BERT-like model that are exchanged to use it well."""
 
 from __future__ import annotations
 
@@ -110,8 +110,8 @@ class FirstTokenAttention(nn.Module):
     ) -> tuple[Tensor, None]:
         attended, _ = self.self(hidden_states, attention_mask=attention_mask, **packed)
         if packed["packed_first"] is not None:
-            places = packed["packed_starts"][: packed["packed_first"]]
-            attended, hidden_states = attended.index_select(1, places), hidden_states.index_select(1, places)
+            first = packed["packed_starts"][: packed["packed_first"]]
+            attended, hidden_states = attended.index_select(1, first), hidden_states.index_select(1, first)
         return self.output(attended, hidden_states), None
 
 

@@ -16,7 +16,7 @@ from nearer.errors import InputError
 
 # Views pass apart where one rectangle for all would be so many times as large
 WASTE = 1.1
-# A rectangle more has to save this share of all places: each is a round of calls more
+# A rectangle more has to save this share of all cells: each is a round of calls more
 WORTH_IT = 0.05
 FEWEST = 16  # rows of a rectangle
 
@@ -124,7 +124,7 @@ class PaddedLayout:
         return self.multiple > 1 or joined <= WASTE * apart
 
     def _marked(self, rows: Sequence[NDArray[Any]]) -> NDArray[np.bool_]:
-        """Which places of the rectangle hold a token."""
+        """Which cells of the rectangle hold a token."""
         lengths = np.fromiter((len(row) for row in rows), dtype=np.int64, count=len(rows))
         width = -(-(int(lengths.max()) + self.trailing) // self.multiple) * self.multiple
         # never wider than the longest sentence needs: the model may have no more positions

@@ -37,7 +37,7 @@ LEFT_OUT = (".bin", ".h5", ".msgpack", ".ot", ".pt", ".pth", ".pkl", ".ckpt")
 
 @dataclass(frozen=True)
 class Converted:
-    """What was written. left_out: files of the model's folder that have no place in the new one."""
+    """What was written. left_out: files of the model's folder that the new one does not have."""
 
     folder: Path
     files: tuple[str, ...]
@@ -48,13 +48,13 @@ class Converted:
 def pickled_folders(folder: Path) -> list[Path]:
     """The model's folder and those of its modules, as far as their weights are there as pickles only."""
     found = {path.parent for path in _files(folder) if path.match(PICKLES)}
-    return sorted(place for place in found if not any(place.glob("*.safetensors")))
+    return sorted(part for part in found if not any(part.glob("*.safetensors")))
 
 
 def convert(folder: Path, out: Path) -> Converted:
-    """Write the whole model again, with safetensors in place of its pickles. `out` is there whole or not at all."""
-    places = pickled_folders(folder)
-    if not places:
+    """Write the whole model again, with safetensors instead of its pickles. `out` is there whole or not at all."""
+    parts = pickled_folders(folder)
+    if not parts:
         has = "safetensors already" if any(folder.rglob("*.safetensors")) else f"no pickled weights ({PICKLES})"
         raise ModelError(f"{folder}: has {has}; there is nothing to convert.")
     written: list[str] = []
@@ -64,16 +64,16 @@ def convert(folder: Path, out: Path) -> Converted:
         for path in _files(folder):
             name = path.relative_to(folder)
             if path.suffix in LEFT_OUT or path.name == INDEX:
-                if path.parent not in places or not (path.match(PICKLES) or path.name == INDEX):
+                if path.parent not in parts or not (path.match(PICKLES) or path.name == INDEX):
                     left_out.append(str(name))
                 continue
             (built / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, built / name)
-        for place in places:
-            target = built / place.relative_to(folder)
+        for part in parts:
+            target = built / part.relative_to(folder)
             target.mkdir(parents=True, exist_ok=True)
-            files, count = _convert_weights(place, target)
-            written += [str((place.relative_to(folder)) / file) for file in files]
+            files, count = _convert_weights(part, target)
+            written += [str((part.relative_to(folder)) / file) for file in files]
             tensors += count
     return Converted(out, tuple(written), tensors, tuple(left_out))
 
@@ -102,14 +102,14 @@ def _files(folder: Path) -> list[Path]:
     return sorted(path for path in paths if not any(part.startswith(".") for part in path.relative_to(folder).parts))
 
 
-def _convert_weights(place: Path, target: Path) -> tuple[list[str], int]:
+def _convert_weights(folder: Path, target: Path) -> tuple[list[str], int]:
     from safetensors.torch import save_file
 
-    named = _shards(place)
+    named = _shards(folder)
     found: dict[str, str] = {}
     size = 0
     for file in sorted(set(named.values()) if named else {"pytorch_model.bin"}):
-        weights = read_pickle(place / file)
+        weights = read_pickle(folder / file)
         new = _new_name(file)
         found |= dict.fromkeys(weights, new)
         # each tensor by itself: safetensors refuses two that share their memory, as tied weights do
@@ -119,7 +119,7 @@ def _convert_weights(place: Path, target: Path) -> tuple[list[str], int]:
     if named is not None:
         lost = sorted(name for name, file in named.items() if found.get(name) != _new_name(file))
         if lost:
-            raise ModelError(f"{place / named[lost[0]]}: has no weight {lost[0]!r}, which {INDEX} says it has.")
+            raise ModelError(f"{folder / named[lost[0]]}: has no weight {lost[0]!r}, which {INDEX} says it has.")
         index = {"metadata": {"total_size": size}, "weight_map": dict(sorted(found.items()))}
         (target / "model.safetensors.index.json").write_text(json.dumps(index, indent=2) + "\n", encoding="utf-8")
     return sorted(set(found.values())), len(found)
@@ -129,17 +129,17 @@ class WeightIndex(FileFacts):
     weight_map: dict[str, str]
 
 
-def _shards(place: Path) -> dict[str, str] | None:
+def _shards(folder: Path) -> dict[str, str] | None:
     """The file of each weight, where they are in several."""
-    path = place / INDEX
+    path = folder / INDEX
     if not path.exists():
-        if not (place / "pytorch_model.bin").exists():
+        if not (folder / "pytorch_model.bin").exists():
             raise ModelError(f"{path}: is missing; the weights are in several files.")
         return None
     named = read_json(path, WeightIndex, error=ModelError, mend="it is not an index of weights").weight_map
     for file in sorted(set(named.values())):
-        if Path(file).name != file or not (place / file).is_file():
-            raise ModelError(f"{place / file}: is missing; {INDEX} names it.")
+        if Path(file).name != file or not (folder / file).is_file():
+            raise ModelError(f"{folder / file}: is missing; {INDEX} names it.")
     return named
 
 

@@ -15,7 +15,7 @@ Names joined by `+` give the vectors side by side: `cls+mean`.
 
 A sentence without a token that counts (an empty one where the tokenizer adds no special tokens, or nothing but a prompt
 that is left out) has zeros, as in sentence-transformers; also with `max`, where that gives minus infinity. Its first
-token is what stands at the first place: the prompt's, or the padding that stands in for no tokens at all.
+token is what stands first: the prompt's, or the padding that stands in for no tokens at all.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def _zero_where_empty(vectors: Tensor, mask: Tensor) -> Tensor:
 
 
 def attended(mask: Tensor) -> Tensor:
-    """The mask (batch, tokens) that attention needs: a row without tokens looks at the padding at its first place,
+    """The mask (batch, tokens) that attention needs: a row without tokens looks at the padding at its first index,
     since what attention makes of nothing at all differs from model to model and with the width of the batch."""
     first = mask[:, :1] | (mask.sum(dim=1, keepdim=True) == 0).to(mask.dtype)
     return torch.cat([first, mask[:, 1:]], dim=1)

@@ -107,7 +107,7 @@ def _token_ids(file: str, content: Any) -> Iterator[int]:
 
 
 def _as_it_will_be_saved(folder: Path, tokenizer: Any) -> Any:
-    """The tokenizer, or the one that transformers saves in its place where that is another one.
+    """The tokenizer, or the one that transformers saves instead where that is another one.
 
     RemBERT's, made of its `sentencepiece.model`, puts no tokens around a sentence until it was saved once. A model
     must not change when it is saved.

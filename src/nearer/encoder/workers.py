@@ -1,11 +1,13 @@
 """Encoding in several processes: each loads the model once, gets windows of sentences, writes its rows itself.
 
-A worker is a plain Python process at the other end of a socket. It dies with its parent, and Ctrl-C reaches the
-parent alone, which ends its workers.
+A worker is a plain Python process at the other end of a socket. It dies with its parent, and Ctrl-C reaches the parent
+alone, which ends its workers. All write into one NumPy file that grows: rows as they come, their number when it is
+known.
 """
 
 from __future__ import annotations
 
+import io
 import os
 import queue
 import signal
@@ -19,22 +21,36 @@ from dataclasses import dataclass, replace
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Self
 
+import numpy as np
 import torch
+from numpy.typing import DTypeLike, NDArray
 
+from nearer.encoder.batching import OF_THIS_PROCESS, CutTexts
 from nearer.encoder.encoding import BulkEncoding
 from nearer.encoder.folder import save_parts
 from nearer.encoder.network import at_inference
-from nearer.encoder.vector_file import GrowingFile
-from nearer.errors import NearerError, SettingError, first_line
-from nearer.progress import Advance
+from nearer.errors import InputError, NearerError, SettingError, first_line
+from nearer.storage.whole import sync_folder
+from nearer.terminal import Advance
 
 if TYPE_CHECKING:
     from nearer.encoder.parts import EncoderSettings
 
+
 # Windows a worker has at a time: one computed, one tokenised, one whose vectors are on their way to the host.
 WINDOWS_AT_A_TIME = 3
+# What a worker runs. Not this file by `-m`: its classes would be those of __main__, which the parent knows nothing of
+COMMAND = "import sys; from nearer.encoder.workers import serve; serve(int(sys.argv[1]))"
+
+
+class Written(NamedTuple):
+    """What a worker answers: the rows that it has just written, and the texts that it has counted so far."""
+
+    rows: int
+    counted: CutTexts
 
 
 class WorkerError(NearerError, RuntimeError):
@@ -83,6 +99,8 @@ def encode_in_workers(
             for worker in workers:
                 worker.answer()  # the model is loaded
             _hand_out(workers, windows, file, advance)
+            for counter in (encoder.cut_counter, OF_THIS_PROCESS):
+                counter.add_counted(worker.counted for worker in workers)
         finally:
             for worker in workers:
                 worker.end()
@@ -117,6 +135,7 @@ class _Worker:
     def __init__(self, number: int, task: Task) -> None:
         self.number, self.task = number, task
         self.windows = 0
+        self.counted = CutTexts(task.settings.max_length)
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -124,7 +143,7 @@ class _Worker:
         threads = str(self.task.threads)
         with theirs:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "nearer.encoder.workers", str(theirs.fileno())],
+                [sys.executable, "-c", COMMAND, str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,  # out of the terminal's reach: Ctrl-C is for the parent
@@ -151,7 +170,8 @@ class _Worker:
         if isinstance(answer, Exception):
             raise answer
         self.windows = max(0, self.windows - 1)
-        return int(answer)
+        rows, self.counted = answer
+        return int(rows)
 
     def end(self) -> None:
         if self.process is not None:
@@ -175,8 +195,9 @@ class _Worker:
         return WorkerError(f"worker {self.number} ({self.task.device}) ended {how}.")
 
 
-def serve(parent: Connection) -> None:
-    """A worker's whole life."""
+def serve(descriptor: int) -> None:
+    """A worker's whole life. descriptor: of its end of the connection."""
+    parent = Connection(descriptor)
     task: Task = parent.recv()
     windows: queue.SimpleQueue[tuple[int, list[str]]] = queue.SimpleQueue()
     threading.Thread(target=_receive, args=(parent, windows), daemon=True).start()
@@ -186,12 +207,12 @@ def serve(parent: Connection) -> None:
         torch.set_num_threads(task.threads)
         encoder = Encoder.load(task.model, device=task.device, trust_remote_code=task.remote_code)
         encoder.settings = task.settings
-        parent.send(0)
-        places: queue.SimpleQueue[int] = queue.SimpleQueue()
+        parent.send(Written(0, encoder.cut_texts))
+        first_rows: queue.SimpleQueue[int] = queue.SimpleQueue()
         with task.file as file, at_inference(encoder):
-            for vectors in BulkEncoding(encoder, **task.options).windows(_sentences(windows, places)):
-                file.write(places.get(), vectors)
-                parent.send(len(vectors))
+            for vectors in BulkEncoding(encoder, **task.options).windows(_sentences(windows, first_rows)):
+                file.write(first_rows.get(), vectors)
+                parent.send(Written(len(vectors), encoder.cut_texts))
     except NearerError as error:
         parent.send(error)
     except Exception as error:
@@ -209,14 +230,92 @@ def _receive(parent: Connection, windows: queue.SimpleQueue[tuple[int, list[str]
         os._exit(1)
 
 
-def _sentences(windows: queue.SimpleQueue[tuple[int, list[str]]], places: queue.SimpleQueue[int]) -> Iterator[Any]:
+def _sentences(windows: queue.SimpleQueue[tuple[int, list[str]]], first_rows: queue.SimpleQueue[int]) -> Iterator[Any]:
     while True:
         row, sentences = windows.get()
         if not sentences:
             return
-        places.put(row)
+        first_rows.put(row)
         yield sentences
 
 
-if __name__ == "__main__":
-    serve(Connection(int(sys.argv[1])))
+class GrowingFile:
+    """Rows go into `partial`, which `finish` makes the file `path`. Left before that, it goes away again.
+
+    row: the shape of one row. shared: a file that another process has made and will finish.
+    """
+
+    def __init__(
+        self, path: Path, partial: Path, dtype: DTypeLike, row: tuple[int, ...], *, shared: bool = False
+    ) -> None:
+        self.path, self.partial = path, partial
+        self.dtype = np.dtype(dtype)
+        self.row = row
+        self.rows = 0
+        self._shared = shared
+        self._start = len(_header(0, row, self.dtype))
+        self._file: BinaryIO | None = None
+
+    def __enter__(self) -> Self:
+        try:
+            self._file = open(self.partial, "r+b" if self._shared else "wb")
+        except OSError as error:
+            raise self._unwritable(error) from None
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._file is None:
+            return
+        try:
+            self._file.close()
+        except OSError as problem:
+            if kind is None:
+                raise self._unwritable(problem) from None
+        finally:
+            if not self._shared:
+                self.partial.unlink(missing_ok=True)
+
+    def for_another_process(self) -> GrowingFile:
+        """The same file for a process that writes some of its rows."""
+        return GrowingFile(self.path.absolute(), self.partial.absolute(), self.dtype, self.row, shared=True)
+
+    def append(self, rows: NDArray[Any]) -> None:
+        self.write(self.rows, rows)
+
+    def write(self, row: int, rows: NDArray[Any]) -> None:
+        """Write `rows` as those from `row` on."""
+        assert self._file is not None
+        try:
+            self._file.seek(self._start + row * self.dtype.itemsize * int(np.prod(self.row, dtype=np.int64)))
+            self._file.write(np.ascontiguousarray(rows, dtype=self.dtype).data)
+            self._file.flush()
+        except OSError as error:
+            raise self._unwritable(error) from None
+        self.rows = max(self.rows, row + len(rows))
+
+    def finish(self, rows: int) -> None:
+        """Say how many rows there are, and give the file its name."""
+        assert self._file is not None
+        try:
+            self._file.seek(0)
+            self._file.write(_header(rows, self.row, self.dtype))
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            self._file.close()
+            self.partial.replace(self.path)
+            sync_folder(self.path.parent)
+        except OSError as error:
+            raise self._unwritable(error) from None
+
+    def _unwritable(self, error: OSError) -> InputError:
+        return InputError(f"{self.path}: cannot be written ({error.strerror}).")
+
+
+def _header(rows: int, row: tuple[int, ...], dtype: np.dtype[Any]) -> bytes:
+    """The beginning of a NumPy file. NumPy leaves room in it, so that it is as long for any number of rows."""
+    described = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": (rows, *row)}
+    buffer = io.BytesIO()
+    np.lib.format.write_array_header_1_0(buffer, described)
+    return buffer.getvalue()

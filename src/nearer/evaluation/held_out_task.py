@@ -42,10 +42,10 @@ def held_out_task(records: Sequence[Any]) -> RetrievalTask | None:
     """None where the records give fewer than two questions: then there is nothing to tell apart."""
     kind, questions = _questions(records)
     answers_of: dict[str, tuple[str, list[str]]] = {}  # equal queries are one, with the answers of all
-    places: dict[str, int] = {}
+    rows: dict[str, int] = {}
     for question in questions:
         for text in (*question.answers, *question.others):
-            places.setdefault(text, len(places))
+            rows.setdefault(text, len(rows))
         answers_of.setdefault(same_text(question.query), (question.query, []))[1].extend(question.answers)
     if len(answers_of) < 2:
         return None
@@ -53,19 +53,19 @@ def held_out_task(records: Sequence[Any]) -> RetrievalTask | None:
         name=NAME,
         split="dev",
         layout=kind,
-        corpus=list(places),
+        corpus=list(rows),
         queries=[query for query, _ in answers_of.values()],
-        judgements=[{places[answer]: 1.0 for answer in answers} for _, answers in answers_of.values()],
+        judgements=[{rows[answer]: 1.0 for answer in answers} for _, answers in answers_of.values()],
     )
 
 
 def write_task(task: RetrievalTask, folder: Path) -> None:
     """In BEIR's layout, so that any model can be scored on it: `--tasks retrieval:FOLDER`."""
-    documents = ({"_id": f"d{place}", "text": text} for place, text in enumerate(task.corpus))
-    queries = ({"_id": f"q{place}", "text": text} for place, text in enumerate(task.queries))
+    documents = ({"_id": f"d{number}", "text": text} for number, text in enumerate(task.corpus))
+    queries = ({"_id": f"q{number}", "text": text} for number, text in enumerate(task.queries))
     judged = (
-        f"q{place}\td{document}\t{gain:g}\n"
-        for place, judgements in enumerate(task.judgements)
+        f"q{number}\td{document}\t{gain:g}\n"
+        for number, judgements in enumerate(task.judgements)
         for document, gain in judgements.items()
     )
     try:
@@ -110,6 +110,6 @@ def _halves(sentences: Sequence[str]) -> Iterator[Question]:
         if len(words) < 2 * SHORTEST:
             continue
         chosen = set(random.Random(sentence).sample(range(len(words)), len(words) // 2))
-        halves = [[word for place, word in enumerate(words) if (place in chosen) is side] for side in (True, False)]
+        halves = [[word for index, word in enumerate(words) if (index in chosen) is side] for side in (True, False)]
         query, answer = (" ".join(half) for half in halves)
         yield Question(query, [answer])

@@ -1,6 +1,6 @@
 """The figures of tasks: correlations with gold scores (SimCSE, Appendix B), and how good an order of candidates is.
 
-The measures of an order are of one query. They take the candidates' gains in it, g_1 … g_n, best place first;
+The measures of an order are of one query. They take the candidates' gains in it, g_1 … g_n, best rank first;
 `by_score` makes that order. A gain above 0 marks a relevant candidate. In the equations r_k is 1 where g_k > 0, else 0,
 and R is the number of all relevant candidates: those in the list, unless `relevant` says that there are more outside
 it. A list that is cut is given cut: `reciprocal_rank(gains[:10])`. Without a relevant candidate none of them is
@@ -90,7 +90,7 @@ def by_score(gains: Values, scores: NDArray[Any], ties: Ties = "first") -> Value
     """The gains by falling score.
 
     Of equal scores the candidate given first comes first (a stable sort, as in MTEB v1), or with ties="last" the one
-    given last: trec_eval's rule, falling ids, where ids rise with the place, as in MTEB v2.
+    given last: trec_eval's rule, falling ids, where ids rise with the index, as in MTEB v2.
     """
     if ties == "first":
         return gains[np.argsort(-scores, kind="stable")]
@@ -111,13 +111,13 @@ def tied_average_precision(gains: Values, scores: NDArray[Any]) -> float:
     """
     order = np.argsort(-scores, kind="stable")
     hits, sorted_scores = _hits(gains[order]), scores[order]
-    ends = np.append(np.flatnonzero(np.diff(sorted_scores)), len(hits) - 1)  # the last place of each distinct score
+    ends = np.append(np.flatnonzero(np.diff(sorted_scores)), len(hits) - 1)  # the last rank of each distinct score
     found = np.cumsum(hits)[ends]
     return float((np.diff(found, prepend=0) * found / (ends + 1)).sum()) / _relevant(hits, None)
 
 
 def reciprocal_rank(gains: Values, *, relevant: int | None = None) -> float:
-    """RR = 1 / the place of the first relevant candidate; 0 where it is outside the list."""
+    """RR = 1 / the rank of the first relevant candidate; 0 where it is outside the list."""
     hits = _hits(gains)
     _relevant(hits, relevant)
     return 1 / (int(np.argmax(hits)) + 1) if hits.any() else 0.0
@@ -130,7 +130,7 @@ def recall_at_k(gains: Values, k: int, *, relevant: int | None = None) -> float:
 
 
 def ndcg(gains: Values, *, ideal: Values | None = None, cut: int | None = None, exponential: bool = False) -> float:
-    """NDCG = DCG / the DCG of the best order, DCG = Σ_k g_k / log2(k + 1), up to place `cut`.
+    """NDCG = DCG / the DCG of the best order, DCG = Σ_k g_k / log2(k + 1), up to rank `cut`.
 
     Gains are linear, as in trec_eval, scikit-learn and MTEB; exponential takes 2^g − 1 instead. ideal: the gains of
     all relevant candidates where the list does not hold them all.

@@ -135,8 +135,8 @@ def _grouped(answers: Iterator[LabelledAnswer]) -> list[RerankingQuery]:
 
 
 def _path(known: KnownSet, data: str | Path | None) -> Path | None:
-    places = [] if data is None else [stored(Path(data) / folder / known.file) for folder in FOLDERS]
-    return next((path for path in places if path.is_file()), None)
+    paths = [] if data is None else [stored(Path(data) / folder / known.file) for folder in FOLDERS]
+    return next((path for path in paths if path.is_file()), None)
 
 
 def _missing(spec: str, known: KnownSet, data: str | Path | None) -> SettingError | InputError:

@@ -162,7 +162,7 @@ def _scores(model: Scorer, query: RerankingQuery, vectors: SentenceVectors) -> N
     """Similarities of the candidates, positives first (candidates,): the greatest over the query's texts."""
     candidates = (*query.positives, *query.negatives)
     # one column for each unique text: equal columns of a matrix product can differ in the last bit
-    places = {text: place for place, text in enumerate(dict.fromkeys(candidates))}
-    matrix = model.score_matrix(vectors.of(query.texts), vectors.of(places))  # (query's texts, unique candidates)
-    best: NDArray[np.float32] = matrix.max(axis=0)[[places[text] for text in candidates]]
+    columns = {text: column for column, text in enumerate(dict.fromkeys(candidates))}
+    matrix = model.score_matrix(vectors.of(query.texts), vectors.of(columns))  # (query's texts, unique candidates)
+    best: NDArray[np.float32] = matrix.max(axis=0)[[columns[text] for text in candidates]]
     return best

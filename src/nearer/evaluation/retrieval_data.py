@@ -71,14 +71,14 @@ def load_retrieval(path: str | Path, *, split: str = "test", strict: bool = Fals
     asked = [id for id in queries if id in judged]
     empty = sum(not text for text in queries.values())
     unanswered = oddities.counts.get("queries_without_relevant_documents", 0)
-    places = {id: place for place, id in enumerate(corpus)}
+    rows = {id: row for row, id in enumerate(corpus)}
     return RetrievalTask(
         name=root.resolve().name,
         split=qrels.split or "file",
         layout="beir",
         corpus=list(corpus.values()),
         queries=[queries[id] for id in asked],
-        judgements=[_placed(judged[id], places) for id in asked],
+        judgements=[_by_row(judged[id], rows) for id in asked],
         unjudged=len(queries) - len(asked) - empty - unanswered,
         oddities={**oddities.counts, **({"empty_queries": empty} if empty else {})},
     )
@@ -120,17 +120,17 @@ def _judgements(
     for path in files.paths:
         reading = _judgement_reading(path)
         for line, (query, document, gain) in strictly(reading):
-            place = f"{path}: {reading.report.unit} {line}"
-            first_line.setdefault(query, place)
+            where = f"{path}: {reading.report.unit} {line}"
+            first_line.setdefault(query, where)
             gains = judged.setdefault(query, {})
             if query not in queries:
-                error = f"{place}: the query {query!r} is not in {_shown(query_files)}."
+                error = f"{where}: the query {query!r} is not in {_shown(query_files)}."
                 oddities.meet("judgements_of_missing_queries", error)
             elif document not in corpus:
-                oddities.refuse(f"{place}: the document {document!r} is not in {_shown(corpus_files)}.")
+                oddities.refuse(f"{where}: the document {document!r} is not in {_shown(corpus_files)}.")
             if query in queries and document in gains:
                 error = f"the document {document!r} is judged for the query {query!r} already; keep one of the lines."
-                oddities.meet("repeated_judgements", f"{place}: {error}")
+                oddities.meet("repeated_judgements", f"{where}: {error}")
             gains[document] = gain
     if not judged:
         raise InputError(f"{files.paths[0]}: has no judgements; at least one is needed.")
@@ -163,11 +163,11 @@ def _check_ids(files: Files, judged: Collection[str], there: dict[str, str], whe
         )
 
 
-def _placed(gains: dict[str, float], places: dict[str, int]) -> dict[int, float]:
-    """Gains by place in the corpus; those of missing documents at the places behind it, the greatest first."""
-    missing = sorted((gain for id, gain in gains.items() if id not in places), reverse=True)
-    found = {places[id]: gain for id, gain in gains.items() if id in places}
-    return {**found, **{len(places) + place: gain for place, gain in enumerate(missing)}}
+def _by_row(gains: dict[str, float], rows: dict[str, int]) -> dict[int, float]:
+    """Gains by row of the corpus; those of missing documents at the rows behind it, the greatest first."""
+    missing = sorted((gain for id, gain in gains.items() if id not in rows), reverse=True)
+    found = {rows[id]: gain for id, gain in gains.items() if id in rows}
+    return {**found, **{len(rows) + number: gain for number, gain in enumerate(missing)}}
 
 
 def _shown(files: Files) -> str:
@@ -268,8 +268,8 @@ PREFIX = "retrieval:"
 
 def _load(name: str, data: str | Path | None, strict: bool) -> RetrievalTask:
     """`retrieval:FOLDER?split=dev&strict=true`; a folder may have a question mark in its own name."""
-    place = name.removeprefix(PREFIX)
-    folder, mark, asked = (place, "", "") if Path(place).is_dir() else place.partition("?")
+    named = name.removeprefix(PREFIX)
+    folder, mark, asked = (named, "", "") if Path(named).is_dir() else named.partition("?")
     options = dict(parse_qsl(asked, keep_blank_values=True))
     split, own = options.pop("split", "test"), options.pop("strict", "true" if strict else "false")
     if options or (mark and not asked) or not split or own not in ("true", "false"):

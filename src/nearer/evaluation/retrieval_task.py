@@ -58,9 +58,9 @@ COUNTED = {
 
 @dataclass(frozen=True)
 class RetrievalTask(Task):
-    """A corpus, queries, and for each query the places of its judged documents in the corpus with their gains.
+    """A corpus, queries, and for each query the rows of its judged documents in the corpus with their gains.
 
-    A place behind the corpus' end is that of a document that is missing there. Every query has text and a gain above
+    A row behind the corpus' end is that of a document that is missing there. Every query has text and a gain above
     0; `unjudged` more queries had no judgement and are not here. `oddities` counts what else was found by reading
     (the kinds of `LEFT_OUT` and `COUNTED`); empty and missing documents are counted here.
     """
@@ -77,7 +77,7 @@ class RetrievalTask(Task):
     oddities: Mapping[str, int] = field(default_factory=dict)
 
     def sentences(self) -> Iterator[str]:
-        return chain(self.queries, self._places)
+        return chain(self.queries, self._unique)
 
     def score(self, model: Scorer, vectors: SentenceVectors) -> TaskScore:
         values = self.per_query(model, vectors)
@@ -96,14 +96,14 @@ class RetrievalTask(Task):
     @cached_property
     def counts(self) -> dict[str, int]:
         """How often each kind of oddity is there; kinds that are not are left out."""
-        judged = [place for judgements in self.judgements for place in judgements]
+        judged = [row for judgements in self.judgements for row in judgements]
         counts = {
             **self.oddities,
             "empty_documents": sum(_is_empty(text) for text in self.corpus),
             "judgements_of_empty_documents": sum(
-                place < len(self.corpus) and _is_empty(self.corpus[place]) for place in judged
+                row < len(self.corpus) and _is_empty(self.corpus[row]) for row in judged
             ),
-            "judgements_of_missing_documents": sum(place >= len(self.corpus) for place in judged),
+            "judgements_of_missing_documents": sum(row >= len(self.corpus) for row in judged),
         }
         return {kind: counts[kind] for kind in (*LEFT_OUT, *COUNTED) if counts.get(kind)}
 
@@ -125,7 +125,7 @@ class RetrievalTask(Task):
     def per_query(self, model: Scorer, vectors: SentenceVectors) -> dict[str, Values]:
         """Each figure of each query, as fractions; not a number where its similarities are none."""
         rows = []
-        texts = list(self._places)
+        texts = list(self._unique)
         for start in range(0, len(self.queries), QUERIES_AT_ONCE):
             block = slice(start, start + QUERIES_AT_ONCE)
             found = nearest(model, vectors.of(self.queries[block]), texts, vectors)
@@ -134,31 +134,31 @@ class RetrievalTask(Task):
         return dict(zip(FIGURES, np.array(rows).T, strict=True))
 
     @cached_property
-    def _places(self) -> dict[str, list[int]]:
-        """Each unique text of the corpus with its places there: equal texts must tie, so each is compared once.
+    def _unique(self) -> dict[str, list[int]]:
+        """Each unique text of the corpus with its rows there: equal texts must tie, so each is compared once.
 
         Empty ones are not among them, so that none is ever found.
         """
-        places: dict[str, list[int]] = {}
-        for place, text in enumerate(self.corpus):
+        unique: dict[str, list[int]] = {}
+        for row, text in enumerate(self.corpus):
             if not _is_empty(text):
-                places.setdefault(text, []).append(place)
-        return places
+                unique.setdefault(text, []).append(row)
+        return unique
 
     @cached_property
-    def _placed(self) -> list[list[int]]:
-        return list(self._places.values())
+    def _rows_of_unique(self) -> list[list[int]]:
+        return list(self._unique.values())
 
     def _documents(self, best: Nearest | None) -> list[int] | None:
-        """The places of the nearest documents, nearest first, from the nearest unique texts."""
+        """The rows of the nearest documents, nearest first, from the nearest unique texts."""
         if best is None:
             return None
         falling = [
-            (-score, place)
+            (-score, row)
             for text, score in zip(best[0].tolist(), best[1].tolist(), strict=True)
-            for place in self._placed[text]
+            for row in self._rows_of_unique[text]
         ]
-        return [place for _, place in sorted(falling)[:DEPTH]]
+        return [row for _, row in sorted(falling)[:DEPTH]]
 
     def data_hash(self) -> str:
         """A digest of corpus, queries and judgements, also of missing documents, in their order."""
@@ -186,7 +186,7 @@ def nearest(
     depth: int = DEPTH,
     at_once: int = SIMILARITIES_AT_ONCE,
 ) -> list[Nearest | None]:
-    """For each query the places and scores of its `depth` nearest texts, falling; equal ones in the texts' order.
+    """For each query the indices and scores of its `depth` nearest texts, falling; equal ones in the texts' order.
 
     At most `at_once` similarities are held. None stands where some similarity is not a finite number.
     """
@@ -206,15 +206,15 @@ def _merged(best: Nearest | None, scores: NDArray[np.float32], start: int, depth
     chosen = np.arange(len(scores))
     if len(scores) > depth:  # all as good as the one at the depth: which of the equal ones stay is the sort's to say
         chosen = np.flatnonzero(scores >= np.partition(scores, -depth)[-depth])
-    places, values = np.append(best[0], chosen + start), np.append(best[1], scores[chosen])
+    indices, values = np.append(best[0], chosen + start), np.append(best[1], scores[chosen])
     order = np.argsort(-values, kind="stable")[:depth]
-    return places[order], values[order]
+    return indices[order], values[order]
 
 
 def _figures(judged: Mapping[int, float], found: list[int] | None) -> tuple[float, ...]:
     if found is None:
         return (np.nan,) * len(FIGURES)
-    gains = np.array([judged.get(place, 0.0) for place in found])
+    gains = np.array([judged.get(row, 0.0) for row in found])
     every = np.array(list(judged.values()))
     relevant = int((every > 0).sum())
     return (
@@ -251,14 +251,14 @@ def retrieve(
     batch_size: int = 64,
     progress: bool = False,
 ) -> RetrievalScore:
-    """Rank all candidates by cosine for each query; `right[i]` is the place of query i's right candidate.
+    """Rank all candidates by cosine for each query; `right[i]` is the index of query i's right candidate.
 
     Each unique text is encoded once. Of equally similar candidates none comes first: see `right_ranks`.
     """
     _check(queries, candidates, right)
-    places: dict[str, int] = {}
-    rows = np.array([places.setdefault(text, len(places)) for text in (*queries, *candidates)])
-    vectors = np.asarray(encoder.encode(list(places), batch_size=batch_size, progress=progress), dtype=np.float32)
+    unique: dict[str, int] = {}
+    rows = np.array([unique.setdefault(text, len(unique)) for text in (*queries, *candidates)])
+    vectors = np.asarray(encoder.encode(list(unique), batch_size=batch_size, progress=progress), dtype=np.float32)
     if not np.isfinite(vectors).all():
         raise ModelError(
             "retrieval: some vectors are not finite numbers; the model is damaged or its training diverged."
@@ -310,10 +310,10 @@ def _check(queries: Sequence[str], candidates: Sequence[str], right: Sequence[in
         if not len(texts):
             raise InputError(f"{what}: there are none; retrieval needs at least one.")
     if len(right) != len(queries):
-        raise InputError(f"right: {len(right):,} places for {len(queries):,} queries; each query needs one.")
-    for query, place in enumerate(right):
-        if not 0 <= place < len(candidates):
+        raise InputError(f"right: {len(right):,} indices for {len(queries):,} queries; each query needs one.")
+    for query, index in enumerate(right):
+        if not 0 <= index < len(candidates):
             raise InputError(
-                f"right: query {query} has place {place}, which is not one of the {len(candidates):,} candidates "
+                f"right: query {query} has index {index}, which is not one of the {len(candidates):,} candidates "
                 f"(0 to {len(candidates) - 1})."
             )

@@ -207,8 +207,8 @@ class _Stack:
         """
         orders = {key: shuffler.permutation(key[0]) for key, shuffler in self.shufflers.items()}
         rows = np.zeros((len(self.splits), self.batches * self.training.batch_size), dtype=np.int64)
-        for place, split in enumerate(self.splits):
-            rows[place, : len(split.train)] = split.train[orders[_randomness(split)]]
+        for number, split in enumerate(self.splits):
+            rows[number, : len(split.train)] = split.train[orders[_randomness(split)]]
         batches = torch.from_numpy(rows).view(len(self.splits), self.batches, -1).transpose(0, 1)
         batches = batches.contiguous().to(self.features.device)
         values = torch.arange(self.classes, device=batches.device)[:, None]
@@ -217,8 +217,8 @@ class _Stack:
 
     def _shares(self) -> Tensor:
         """What each example counts in the mean over its batch (batches, splits, 1, 1, batch)."""
-        places = torch.arange(self.batches * self.training.batch_size).view(self.batches, 1, -1)
-        there = places < torch.tensor([len(split.train) for split in self.splits])[:, None]
+        indices = torch.arange(self.batches * self.training.batch_size).view(self.batches, 1, -1)
+        there = indices < torch.tensor([len(split.train) for split in self.splits])[:, None]
         shares = there / there.sum(2, keepdim=True)
         return shares[:, :, None, None, :].to(self.features)
 
@@ -233,16 +233,16 @@ class _Stack:
         return torch.stack(counts).cpu()
 
     def _store(self, fits: Fits, numbers: NDArray[np.int64], better: Tensor, correct: Tensor) -> None:
-        places, strengths = better.nonzero(as_tuple=True)
+        splits, strengths = better.nonzero(as_tuple=True)
         sizes = np.array([len(split.dev) for split in self.splits])
-        rows, columns = numbers[places.numpy()], strengths.numpy()
-        fits.dev_accuracy[rows, columns] = correct[places, strengths].numpy() / sizes[places.numpy()]
-        found = self.weights.view(len(self.splits), self.strengths, self.classes, -1)[places, strengths]
+        rows, columns = numbers[splits.numpy()], strengths.numpy()
+        fits.dev_accuracy[rows, columns] = correct[splits, strengths].numpy() / sizes[splits.numpy()]
+        found = self.weights.view(len(self.splits), self.strengths, self.classes, -1)[splits, strengths]
         fits.weights[rows, columns] = found[:, :, : self.dimension]
         fits.biases[rows, columns] = found[:, :, self.dimension]
 
     def _keep(self, kept: Tensor) -> None:
-        self.splits = [self.splits[place] for place in kept.tolist()]
+        self.splits = [self.splits[number] for number in kept.tolist()]
         self.shares, self.weights, self.decay = self.shares[:, kept], self.weights[kept], self.decay[kept]
         self.optimiser.keep(kept)
 

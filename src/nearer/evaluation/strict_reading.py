@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from nearer.errors import InputError, first_line
-from nearer.text.compression import DamagedData
 from nearer.text.faults import Fault, ReadReport
 from nearer.text.reading import COMPRESSIONS, Reading
 from nearer.text.shapes import Unusable
-from nearer.text.sources import BYTE_ORDER_MARK, open_bytes
+from nearer.text.sources import BYTE_ORDER_MARK, DamagedData, open_bytes
 
 Record = TypeVar("Record")
 

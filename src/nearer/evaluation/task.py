@@ -44,13 +44,13 @@ class Scorer(Protocol):
 class SentenceVectors:
     """The vectors of the sentences of all tasks of an evaluation, each sentence encoded once."""
 
-    def __init__(self, places: Mapping[str, int], vectors: Vectors) -> None:
-        self.places = places
+    def __init__(self, rows: Mapping[str, int], vectors: Vectors) -> None:
+        self.rows = rows
         self.vectors = vectors
 
     def of(self, sentences: Iterable[str]) -> Vectors:
         """Their vectors in their order (sentences, dimension)."""
-        return self.vectors[[self.places[sentence] for sentence in sentences]]
+        return self.vectors[[self.rows[sentence] for sentence in sentences]]
 
 
 @dataclass(frozen=True)

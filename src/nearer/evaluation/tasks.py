@@ -1,4 +1,4 @@
-"""From names to tasks: the one place that knows which kinds of task there are, and which names each has.
+"""From names to tasks: the one file that knows which kinds of task there are, and which names each has.
 
 | name | task |
 | --- | --- |
@@ -30,7 +30,7 @@ from nearer.evaluation.sts_data import STS_KIND
 from nearer.evaluation.sts_sets import EVERYDAY
 from nearer.evaluation.task import KnownTask, Task, TaskKind
 from nearer.evaluation.transfer_data import TRANSFER_KIND
-from nearer.plugins import load_plugin
+from nearer.extras import load_plugin
 from nearer.text.in_memory import is_table
 
 # in the order in which messages list them

@@ -84,7 +84,7 @@ def nested_folds(parts: Parts, setting: Setting, fit: Fit) -> Outcome:
     splits = [Split(rows[train], rows[dev]) for rows, _ in outer for train, dev in _folds(parts, rows, setting)]
     fits = fit(parts.examples, splits, _all_strengths(len(splits)), setting.training)
     accuracies = _percent(fits.dev_accuracy.reshape(len(outer), setting.folds, -1).mean(1))  # (folds, strengths)
-    chosen = [STRENGTHS[place] for place in accuracies.argmax(1)]
+    chosen = [STRENGTHS[number] for number in accuracies.argmax(1)]
     outcome = Outcome(_mean(accuracies.max(1)), chosen, fits.dev_accuracy.size)
     if not len(parts.test):
         return outcome
@@ -127,7 +127,7 @@ DESIGNS: dict[str, Callable[[Parts, Setting, Fit], Outcome]] = {
 
 
 def _folds(parts: Parts, rows: Rows, setting: Setting) -> list[tuple[Rows, Rows]]:
-    """Places among these rows: outside of each fold, and in it."""
+    """Indices among these rows: outside of each fold, and in it."""
     return fold_rows(parts.labels(rows), setting.folds, setting.training.seed)
 
 
@@ -167,9 +167,9 @@ def stratified_folds(labels: Labels, folds: int, seed: int) -> NDArray[np.int64]
     fold_of = np.empty(len(labels), dtype=np.int64)
     for number, value in enumerate(values):
         shares = [int((dealt[fold::folds] == number).sum()) for fold in range(folds)]
-        places = np.repeat(np.arange(folds), shares)
-        shuffler.shuffle(places)
-        fold_of[labels == value] = places
+        own = np.repeat(np.arange(folds), shares)
+        shuffler.shuffle(own)
+        fold_of[labels == value] = own
     return fold_of
 
 

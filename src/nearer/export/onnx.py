@@ -1,4 +1,4 @@
-"""An encoder as a folder for onnxruntime, compared with the encoder before it takes its place.
+"""An encoder as a folder for onnxruntime, compared with the encoder before it gets its name.
 
 The whole encoder is one ONNX graph: token ids in, sentence vectors out, any batch, any length.
 
@@ -80,11 +80,11 @@ def export_onnx(
     else on the bundled task `everyday`.
     """
     require("onnxruntime", "onnx", "ONNX export")
-    place = Path(out)
+    path = Path(out)
     # what can be wrong with the data is found before the graph is traced
     [task] = load_tasks(["everyday" if data is None else "stsb"], data) if int8 else [None]
     samples = list(sentences) if sentences is not None else sample_sentences()
-    with whole_folder(place) as built:
+    with whole_folder(path) as built:
         inputs = write_graph(encoder, built / GRAPH_FILE)
         obstacle = sentence_transformers_obstacle(encoder)
         if obstacle is None:
@@ -109,7 +109,7 @@ def export_onnx(
             cost = quantise(built, exported, facts, task)
         del exported
         size = megabytes(built)
-    return OnnxExport(place, found, len(samples), size, cost, obstacle)
+    return OnnxExport(path, found, len(samples), size, cost, obstacle)
 
 
 def sentence_transformers_obstacle(encoder: Encoder) -> str | None:

@@ -63,14 +63,14 @@ class MtebModel:
         if precision != "float32":
             raise SettingError(f"precision: {precision!r} cannot be given here; set it on the model (model.precision).")
         texts = [text for batch in inputs for text in batch["text"]]
-        places = {text: place for place, text in enumerate(dict.fromkeys(texts))}
+        rows = {text: row for row, text in enumerate(dict.fromkeys(texts))}
         vectors = self.model.encode(
-            list(places),
+            list(rows),
             batch_size=batch_size,
             progress=show_progress_bar,
             prompt_name=self._prompt_name(task_metadata, prompt_type),
         )
-        return vectors[[places[text] for text in texts]]
+        return vectors[[rows[text] for text in texts]]
 
     def similarity(self, embeddings1: Embeddings, embeddings2: Embeddings) -> Tensor:
         """All pairs (first, second)."""

@@ -27,9 +27,9 @@ from nearer.integrations.loss_base import (
     check_settings,
     given_scores,
     list_scores,
+    teacher_labels,
     teacher_scores,
 )
-from nearer.integrations.teacher_labels import teacher_labels
 from nearer.objectives import contrast, list_mle, list_net, ranking_consistency
 
 __all__ = ["ListMLELoss", "ListNetLoss", "RankCSELoss", "RankingConsistencyLoss", "teacher_labels"]

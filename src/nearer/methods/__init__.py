@@ -8,19 +8,34 @@ from functools import cache
 from importlib.metadata import entry_points
 
 from nearer.errors import SettingError, tell
+from nearer.extras import load_plugin
 from nearer.methods.contract import Batch, Inputs, Losses, Method, Modules, Outputs, Pass, RecordForm, Tokens
 from nearer.methods.debcse import DebCSE, DebCSESettings
+from nearer.methods.diffcse import DiffCSE, DiffCSESettings
 from nearer.methods.facts import MethodFacts, Paper
 from nearer.methods.lists import ListsSettings, ScoredListsTraining
+from nearer.methods.promptbert import PromptBERT, PromptBERTSettings
 from nearer.methods.rankcse import RankCSE, RankCSESettings
 from nearer.methods.rankencoder import RankEncoderSettings, RankEncoderTraining
 from nearer.methods.refine import Refinement, RefinementSettings
+from nearer.methods.scored_pairs import ScoredPairs, ScoredPairsSettings
 from nearer.methods.simcse import SimCSE, SimCSESettings
-from nearer.plugins import load_plugin
+from nearer.methods.sncse import SNCSE, SNCSESettings
 
 METHODS: dict[str, type[Method]] = {
     method.facts.name: method
-    for method in (SimCSE, RankCSE, RankEncoderTraining, DebCSE, Refinement, ScoredListsTraining)
+    for method in (
+        SimCSE,
+        RankCSE,
+        RankEncoderTraining,
+        DebCSE,
+        Refinement,
+        ScoredListsTraining,
+        PromptBERT,
+        SNCSE,
+        DiffCSE,
+        ScoredPairs,
+    )
 }
 ENTRY_POINTS = "nearer.methods"
 
@@ -54,9 +69,12 @@ def _load_entry_points() -> None:
 
 __all__ = [
     "METHODS",
+    "SNCSE",
     "Batch",
     "DebCSE",
     "DebCSESettings",
+    "DiffCSE",
+    "DiffCSESettings",
     "Inputs",
     "ListsSettings",
     "Losses",
@@ -66,6 +84,8 @@ __all__ = [
     "Outputs",
     "Paper",
     "Pass",
+    "PromptBERT",
+    "PromptBERTSettings",
     "RankCSE",
     "RankCSESettings",
     "RankEncoderSettings",
@@ -73,7 +93,10 @@ __all__ = [
     "RecordForm",
     "Refinement",
     "RefinementSettings",
+    "SNCSESettings",
     "ScoredListsTraining",
+    "ScoredPairs",
+    "ScoredPairsSettings",
     "SimCSE",
     "SimCSESettings",
     "Tokens",

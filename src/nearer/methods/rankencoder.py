@@ -22,7 +22,7 @@ from nearer.methods.facts import ACL_2023, MethodFacts, Paper
 from nearer.objectives import contrast, rank_regression
 from nearer.objectives.similarity import similarities
 from nearer.teachers import CorpusCovariance, CorpusRanks, RankEncoder, Teacher, TeacherList
-from nearer.teachers.rank_vectors import sample_places
+from nearer.teachers.rank_vectors import sample_indices
 from nearer.teachers.teacher import TeacherLength, longest_for_teachers, reading_remark, teacher_identity
 from nearer.text.reading import Reading
 from nearer.units import LARGEST_SEED
@@ -139,7 +139,7 @@ class RankEncoderTraining(Method):
         self.teacher.learn(reading, progress=progress)
         self.reading = reading
         _, first_of_a_kind = np.unique(self.teacher.rows, return_index=True)
-        self.sampled = sample_places(first_of_a_kind, settings.corpus_size, settings.corpus_seed)
+        self.sampled = sample_indices(first_of_a_kind, settings.corpus_size, settings.corpus_seed)
         corpus = torch.from_numpy(self.teacher.of(self.sampled)).to(encoder.device).float()
         self.ranks = CorpusCovariance(corpus) if settings.approximate else CorpusRanks(corpus)
         remarks = reading_remark([self.teacher], max_length)

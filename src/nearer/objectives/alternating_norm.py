@@ -81,7 +81,7 @@ def _debiased(
     own = (unit * normalize(targets, dim=-1)).sum(dim=-1, keepdim=True) / temperature  # (batch, 1)
     beside = similarities(queries, others) / temperature  # (batch, batch)
     mined = torch.einsum("bd,bmd->bm", unit, normalize(negatives, dim=-1)) / temperature  # (batch, m)
-    # the diagonal is the query's own partner in z, which Eq. 8 has not: it gives its place to the positive
+    # the diagonal is the query's own partner in z, which Eq. 8 has not: the positive stands there instead
     diagonal = torch.eye(len(beside), dtype=torch.bool, device=beside.device)
     beside = torch.where(diagonal, beside.new_full((), -torch.inf) if as_printed else own, beside)
     return (torch.logsumexp(torch.cat([beside, mined], dim=1), dim=1) - own.squeeze(1)).mean()

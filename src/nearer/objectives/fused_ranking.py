@@ -93,8 +93,8 @@ def fuse(scores: Tensor, *, rank_strength: float, variant: Variant = "paper") ->
         raise InputError(f"scores: must be square, of lists of 2 at least; {tuple(scores.shape)} given.")
     scores = at_least_float32(scores)
     size = scores.shape[-1]
-    places = torch.arange(size, device=scores.device)
-    steps = places - places[:, None]  # (list, list): k − j
+    indices = torch.arange(size, device=scores.device)
+    steps = indices - indices[:, None]  # (list, list): k − j
     later = steps > 0
     # a sentence is first in its own row whatever its score, so the others are sorted and their ranks begin at 1
     ordered, order = scores.masked_fill(~later, -torch.inf).sort(dim=-1, descending=True, stable=True)
@@ -103,7 +103,7 @@ def fuse(scores: Tensor, *, rank_strength: float, variant: Variant = "paper") ->
     direction = gap.sign()
     if variant == "released":
         found = order.argsort(dim=-1) + 1  # r̂, where `later`
-        direction = 1 - 2 * (found < places).to(scores.dtype)
+        direction = 1 - 2 * (found < indices).to(scores.dtype)
     shift = direction * torch.log1p(rank_strength * gap.abs())
     return scores + shift + shift.transpose(-1, -2)
 
@@ -111,6 +111,6 @@ def fuse(scores: Tensor, *, rank_strength: float, variant: Variant = "paper") ->
 def _without_diagonal(scores: Tensor) -> Tensor:
     """(…, list, list − 1): each sentence's scores with the others."""
     size = scores.shape[-1]
-    places = torch.arange(size - 1, device=scores.device).expand(size, size - 1)
-    others = places + (places >= torch.arange(size, device=scores.device)[:, None])
+    indices = torch.arange(size - 1, device=scores.device).expand(size, size - 1)
+    others = indices + (indices >= torch.arange(size, device=scores.device)[:, None])
     return scores.gather(-1, others.expand(*scores.shape[:-1], size - 1))

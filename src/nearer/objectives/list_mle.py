@@ -46,13 +46,13 @@ def list_mle(
     if tie_breaker is not None:
         breaker = score_lists("tie_breaker", tie_breaker.detach(), keep_diagonal=keep_diagonal)
     ordered = student.gather(-1, falling_order(teacher, breaker))
-    # the sum over all that are not placed yet, from the last to the first: stable where cumsum(exp) is not
+    # the sum over all that are still to come, from the last to the first: stable where cumsum(exp) is not
     rest = torch.logcumsumexp(ordered.flip(-1), dim=-1).flip(-1)
     return (rest - ordered).sum(dim=-1).mean()
 
 
 def falling_order(scores: Tensor, tie_breaker: Tensor | None) -> Tensor:
-    """The places of each row's scores from the highest to the lowest; equal ones by the tie breaker."""
+    """The indices of each row's scores from the highest to the lowest; equal ones by the tie breaker."""
     if tie_breaker is None:
         return scores.argsort(dim=-1, descending=True, stable=True)
     drawn = tie_breaker.argsort(dim=-1, descending=True, stable=True)

@@ -7,10 +7,22 @@ from collections.abc import Callable, Iterator, Sequence
 from nearer.analysis import Comparison, RankingExample, TaskAnalysis
 from nearer.report import drawings
 from nearer.report.chart import figures, legend
-from nearer.report.markup import Html, cell, element, join, note, paragraph, section, sentence, table
-from nearer.report.measured import Measured
-from nearer.report.numbers import LACKING, count, figure, signed
-from nearer.report.subjects import Subject
+from nearer.report.markup import (
+    LACKING,
+    Html,
+    cell,
+    count,
+    element,
+    figure,
+    join,
+    note,
+    paragraph,
+    section,
+    sentence,
+    signed,
+    table,
+)
+from nearer.report.subjects import Measured, Subject
 
 Value = Callable[[TaskAnalysis], float | None]
 # name, explanation, value
@@ -46,13 +58,13 @@ def behind_section(measured: Measured) -> Html:
     first, *others = range(len(measured.compared))
     names = [task.shown for task in measured.analyses[0].tasks]
     parts = [element("h3", names[first]), *_task(first, measured)]
-    parts += [element("details", element("summary", names[place]), *_task(place, measured)) for place in others]
+    parts += [element("details", element("summary", names[number]), *_task(number, measured)) for number in others]
     return section("behind", "Behind the scores", *remarks, *parts)
 
 
-def _task(place: int, measured: Measured) -> Iterator[Html]:
-    subjects, compared = measured.analysed, measured.compared[place]
-    tasks = [analysis.tasks[place] for analysis in measured.analyses]
+def _task(number: int, measured: Measured) -> Iterator[Html]:
+    subjects, compared = measured.analysed, measured.compared[number]
+    tasks = [analysis.tasks[number] for analysis in measured.analyses]
     one = tasks[0]
     shape = one.geometry
     yield paragraph(
@@ -66,7 +78,7 @@ def _task(place: int, measured: Measured) -> Iterator[Html]:
         "Geometry and biases",
         ["", *(subject.label for subject in subjects)],
         _rows(tasks),
-        foot=_difference_rows(subjects, measured.differences[place]),
+        foot=_difference_rows(subjects, measured.differences[number]),
     )
     yield legend(subjects)
     yield figures(*drawings.drawn(subjects, tasks, compared))
@@ -108,7 +120,7 @@ def rankings_section(measured: Measured) -> Html:
     which = "that the models order most differently" if several else "that the model orders worst"
     opening = paragraph(
         f"The queries {which}, judged by Kendall’s correlation with people’s order. "
-        "After each figure comes its place: 1 is the most similar."
+        "After each figure comes its rank: 1 is the most similar."
     )
     parts = [part for common in measured.compared for part in _examples(common.examples, measured.analysed)]
     parts += [paragraph(common.remark, kind="quiet") for common in measured.compared if common.remark]
@@ -121,18 +133,18 @@ def _examples(examples: Sequence[RankingExample], subjects: Sequence[Subject]) -
         rows = [
             [
                 sentence(partner.sentence),
-                _placed(partner.gold, partner.gold_rank),
-                *(_placed(partner.scores[name], partner.ranks[name], partner.gold_rank) for name in names),
+                _ranked(partner.gold, partner.gold_rank),
+                *(_ranked(partner.scores[name], partner.ranks[name], partner.gold_rank) for name in names),
             ]
             for partner in example.partners
         ]
-        foot = [["Kendall’s correlation", "", *(_placed(example.kendall[name]) for name in names)]]
+        foot = [["Kendall’s correlation", "", *(_ranked(example.kendall[name]) for name in names)]]
         head = ["compared with", "people", *(subject.label for subject in subjects)]
         yield table(join([element("small", "query"), sentence(example.query)], " "), head, rows, foot=foot)
 
 
-def _placed(score: float, rank: int | None = None, gold_rank: int | None = None) -> Html:
-    """A score and its place, if it has one; places that are not people's stand out."""
+def _ranked(score: float, rank: int | None = None, gold_rank: int | None = None) -> Html:
+    """A score and its rank, if it has one; ranks that are not people's stand out."""
     elsewhere = gold_rank is not None and rank != gold_rank
-    shown = element("b" if elsewhere else "span", "" if rank is None else str(rank), class_="place")
+    shown = element("b" if elsewhere else "span", "" if rank is None else str(rank), class_="rank")
     return cell(figure(score), " ", shown)

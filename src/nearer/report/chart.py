@@ -1,7 +1,8 @@
-"""Charts as SVG in a page: as wide as their place, in the page's own colours, legible on a phone.
+"""Charts as SVG in a page: as wide as their column, in the page's own colours, legible on a phone.
 
 A chart is 340 units wide, about what a phone shows, so that its text is never scaled down by much; wide pages put
-several beside each other. Colours are classes (`series-1` …), which the page's style gives for light and dark.
+several beside each other. Colours are classes (`series-1` …), which the page's style gives for light and dark; they are
+those of the figures that matplotlib writes as files (`analysis.figures` says which draws what).
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from nearer.report.markup import Html, element, join, text
-from nearer.report.numbers import MINUS, short
+from nearer.analysis.figures import COLOURS
+from nearer.report.markup import MINUS, Html, element, join, short, text
 
 TICKS = 5
 
@@ -43,7 +44,7 @@ def linear(name: str, values: Iterable[float], *, whole: bool = False, least: fl
     low, high = min(known, default=0.0), max(known, default=1.0)
     size = max(abs(low), abs(high))
     least = max(least, 1e-6 * size) or 1.0
-    if high - low <= 1e-6 * size:  # all alike, but for rounding: they have a place too
+    if high - low <= 1e-6 * size:  # all alike, but for rounding: they are shown too
         least = max(least, 0.2 * size)
     if high - low < least:
         middle = (low + high) / 2
@@ -68,8 +69,8 @@ def logarithmic(name: str, values: Sequence[float]) -> Axis:
 
 
 def named(name: str, labels: Sequence[str]) -> Axis:
-    """A place for each label: 0, 1, 2 …, with half a place before the first and behind the last."""
-    return Axis(name, -0.5, len(labels) - 0.5, tuple((float(place), label) for place, label in enumerate(labels)))
+    """A tick for each label: 0, 1, 2 …, with half a step before the first and behind the last."""
+    return Axis(name, -0.5, len(labels) - 0.5, tuple((float(number), label) for number, label in enumerate(labels)))
 
 
 def _labels(ticks: Sequence[float], step: float) -> list[str]:
@@ -98,7 +99,6 @@ WIDTH, HEIGHT = 340.0, 216.0
 RIGHT, BOTTOM = 12.0, 36.0
 LINE = 13.0  # of text
 CHARACTER = 6.3  # about the width of a digit at 11 units
-COLOURS = 6
 
 Points = Sequence[tuple[float, float]]
 
@@ -154,14 +154,14 @@ class Chart:
 
     def labels(self, words: Mapping[str, tuple[float, float]]) -> None:
         """Words beside points, on the side where there is room, none over another."""
-        placed: list[tuple[float, float, float]] = []  # left, right, level
+        written: list[tuple[float, float, float]] = []  # left, right, level
         for label, (across, up) in sorted(words.items(), key=lambda item: -item[1][1]):
             leftwards = self.across.share(across) > 0.5
             edge, width = self.x(across) + (-8 if leftwards else 8), CHARACTER * len(label)
             left, right = (edge - width, edge) if leftwards else (edge, edge + width)
-            near = [taken for begin, end, taken in placed if left < end and begin < right]
+            near = [taken for begin, end, taken in written if left < end and begin < right]
             level = self._free(self.y(up) - 5, near)
-            placed.append((left, right, level))
+            written.append((left, right, level))
             anchor = "end" if leftwards else None
             self.marks.append(element("text", label, class_="label", x=edge, y=round(level, 1), text_anchor=anchor))
 
@@ -201,10 +201,10 @@ class Chart:
                 ticks.append(element("line", class_="grid", x1=self.left, x2=right, y1=level, y2=level))
             ticks.append(element("text", words, class_="tick", x=self.left - 6, y=level + 4, text_anchor="end"))
         for value, words in self._apart():
-            place = self.x(value)
+            x = self.x(value)
             for row, part in enumerate(words.split("\n")):
                 level = self.bottom + 15 + LINE * row
-                ticks.append(element("text", part, class_="tick", x=place, y=level, text_anchor="middle"))
+                ticks.append(element("text", part, class_="tick", x=x, y=level, text_anchor="middle"))
         ticks.append(element("line", class_="axis", x1=self.left, x2=right, y1=self.bottom, y2=self.bottom))
         ticks.append(element("text", self.up.name, class_="name", x=2, y=12))
         ticks.append(element("text", self.across.name, class_="name", x=right, y=self.height - 4, text_anchor="end"))
@@ -227,7 +227,7 @@ class Chart:
 
 def series_class(series: int) -> str:
     """The class that gives a model or run its colour, the same in all charts; from the seventh on also dashes."""
-    return f"series-{series % COLOURS + 1}" + (" again" if series >= COLOURS else "")
+    return f"series-{series % len(COLOURS) + 1}" + (" again" if series >= len(COLOURS) else "")
 
 
 def figure(chart: Chart, title: str, *explanation: str, label: str) -> Html:
@@ -242,7 +242,7 @@ class Coloured(Protocol):
     def label(self) -> str: ...
 
     @property
-    def place(self) -> int: ...
+    def series(self) -> int: ...
 
 
 def legend(named: Sequence[Coloured]) -> Html:
@@ -250,7 +250,7 @@ def legend(named: Sequence[Coloured]) -> Html:
     if len(named) < 2:
         return Html()
     entries = [
-        element("li", element("span", class_=f"swatch {series_class(one.place)}", aria_hidden="true"), one.label)
+        element("li", element("span", class_=f"swatch {series_class(one.series)}", aria_hidden="true"), one.label)
         for one in named
     ]
     return element("ul", *entries, class_="legend", aria_label="colours")

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nearer.report.chart import Axis, Chart, Points, described, figure, figures, legend, linear, logarithmic
-from nearer.report.markup import Html, element, note, paragraph, section
-from nearer.report.numbers import count, listed
+from nearer.report.markup import Html, count, element, listed, note, paragraph, section
 from nearer.report.subjects import Subject
-from nearer.runs.folder import Run
-from nearer.runs.metrics_log import MetricsLog
+from nearer.runs.folder import MetricsLog, Run
 
 MOST_POINTS = 200  # a longer line is drawn as means of neighbours, within the range of what they are means of
 MOST_DOTS = 40
@@ -52,7 +50,7 @@ def curve_names(logs: Sequence[MetricsLog]) -> list[str]:
     return [name for name in [*order, "uniformity", "alignment", "gradient_norm", "learning_rate"] if name in noted]
 
 
-def title(name: str) -> str:
+def curve_title(name: str) -> str:
     spaced = name.replace("_", " ")
     return TITLES.get(name, spaced[:1].upper() + spaced[1:])
 
@@ -71,18 +69,18 @@ def _curve(name: str, runs: Sequence[tuple[Subject, Run]]) -> Html:
         lines = thinned(some)
         if len(some) > MOST_POINTS:
             edge = [(step, high) for step, _, _, high in lines] + [(step, low) for step, _, low, _ in lines[::-1]]
-            chart.area(edge, subject.place, kind="range")
+            chart.area(edge, subject.series, kind="range")
         means = [(step, mean) for step, mean, _, _ in lines]
-        chart.line(means, subject.place, name=subject.label)
+        chart.line(means, subject.series, name=subject.label)
         if len(some) <= MOST_DOTS:
-            chart.dots(some, subject.place, radius=2)
+            chart.dots(some, subject.series, radius=2)
         if name == "dev" and run.best is not None:
-            chart.dots([run.best], subject.place, radius=5, kind="ring")
+            chart.dots([run.best], subject.series, radius=5, kind="ring")
     explanation = [EXPLAINED[name]] if name in EXPLAINED else []
     if chart.up.logarithmic:
         explanation.append("The axis has powers of ten.")
     said = "; ".join(described(subject.label, some) for subject, _, some in noted)
-    return figure(chart, title(name), " ".join(explanation), label=f"{title(name)} over steps: {said}")
+    return figure(chart, curve_title(name), " ".join(explanation), label=f"{curve_title(name)} over steps: {said}")
 
 
 def _way(runs: Sequence[tuple[Subject, Run]]) -> Html:
@@ -95,13 +93,13 @@ def _way(runs: Sequence[tuple[Subject, Run]]) -> Html:
     for subject, run, way in ways:
         if not way:
             continue
-        places = [point for _, point in way]
-        chart.line(places, subject.place)
-        chart.dots(places, subject.place, radius=2)
-        chart.dots(places[:1], subject.place, radius=4)
+        own = [point for _, point in way]
+        chart.line(own, subject.series)
+        chart.dots(own, subject.series, radius=2)
+        chart.dots(own[:1], subject.series, radius=4)
         kept = run.best[0] if run.best is not None else None
-        chart.dots([point for step, point in way if step == kept], subject.place, radius=5, kind="ring")
-        (x, y), (last_x, last_y) = places[0], places[-1]
+        chart.dots([point for step, point in way if step == kept], subject.series, radius=5, kind="ring")
+        (x, y), (last_x, last_y) = own[0], own[-1]
         said.append(f"{subject.label} from ({x:.2f}, {y:.2f}) to ({last_x:.2f}, {last_y:.2f})")
     explanation = (
         "Lower: pairs that mean the same are nearer. Further left: sentences spread more evenly. "

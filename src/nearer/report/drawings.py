@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from nearer.analysis import SideBySide, TaskAnalysis
 from nearer.analysis.bias import Bin
 from nearer.report.chart import Axis, Chart, Points, described, figure, linear, logarithmic, named
-from nearer.report.markup import Html
-from nearer.report.numbers import count, short
+from nearer.report.markup import Html, count, short
 from nearer.report.subjects import Subject
 
 LEAST_COSINES, LEAST_RANKS = 0.1, 0.2  # shown at least, so that next to nothing looks like it
@@ -56,19 +55,19 @@ def drawn(subjects: Sequence[Subject], tasks: Sequence[TaskAnalysis], compared: 
 
 
 def _alignment(models: Models) -> Html:
-    placed = [
+    points = [
         (subject, task.geometry.uniformity, task.geometry.alignment, task.score)
         for subject, task in models
         if task.geometry.alignment is not None
     ]
-    across = linear("uniformity", [x for _, x, _, _ in placed], room=0.25, least=0.2)
-    chart = Chart(across, linear("alignment", [y for _, _, y, _ in placed], room=0.25, least=0.05))
-    for subject, x, y, _ in placed:
-        chart.dots([(x, y)], subject.place, radius=5)
+    across = linear("uniformity", [x for _, x, _, _ in points], room=0.25, least=0.2)
+    chart = Chart(across, linear("alignment", [y for _, _, y, _ in points], room=0.25, least=0.05))
+    for subject, x, y, _ in points:
+        chart.dots([(x, y)], subject.series, radius=5)
     chart.labels(
-        {_cut(subject.label) + ("" if score is None else f" {score:.1f}"): (x, y) for subject, x, y, score in placed}
+        {_cut(subject.label) + ("" if score is None else f" {score:.1f}"): (x, y) for subject, x, y, score in points}
     )
-    said = "; ".join(f"{subject.label} at uniformity {x:.2f}, alignment {y:.2f}" for subject, x, y, _ in placed)
+    said = "; ".join(f"{subject.label} at uniformity {x:.2f}, alignment {y:.2f}" for subject, x, y, _ in points)
     explanation = "Lower is better for both. The figure at each point is its STS score (Spearman × 100)."
     return figure(chart, "Alignment and uniformity", explanation, label=f"Alignment over uniformity: {said}")
 
@@ -79,7 +78,7 @@ def _spectra(models: Models) -> Html:
     across = linear("singular value, by size", [1, longest])
     chart = Chart(across, logarithmic("value", [value for _, points in spectra for _, value in points]))
     for subject, points in spectra:
-        chart.line(points, subject.place, name=subject.label)
+        chart.line(points, subject.series, name=subject.label)
     said = "; ".join(f"{subject.label} at {short(points[len(points) // 2][1])} half way" for subject, points in spectra)
     explanation = "Singular values of the vectors, the largest set to 1. The flatter, the more directions are used."
     return figure(chart, "Spectrum", explanation, label=f"Singular values from largest to smallest: {said}")
@@ -91,22 +90,22 @@ def _distributions(models: Models) -> Html:
     ends = [end for _, task in models for end in _occupied(task)]
     # the rating that people gave rises upwards, and each group stands on its own line
     middle = 0.0 if len(models) == 1 else 0.5
-    ticks = tuple((place + middle, f"{group.low:g}–{group.high:g}") for place, group in enumerate(groups))
+    ticks = tuple((row + middle, f"{group.low:g}–{group.high:g}") for row, group in enumerate(groups))
     chart = Chart(linear("similarity", ends), Axis("rating", 0, len(groups), ticks), height=250, grid=len(models) == 1)
     for number, (subject, task) in enumerate(models):
-        for place, group in enumerate(task.distributions.groups):
+        for row, group in enumerate(task.distributions.groups):
             if group.quantiles is None:
                 continue
             lowest, low, median, high, highest = group.quantiles
-            level = float(place)
+            level = float(row)
             if len(models) == 1:
-                steps = _steps(task.distributions.bins, group.histogram, chart.across, place)
-                chart.area(steps, subject.place, kind="histogram")
+                steps = _steps(task.distributions.bins, group.histogram, chart.across, row)
+                chart.area(steps, subject.series, kind="histogram")
             else:
                 level += 0.5 + min(0.6, 0.2 * (len(models) - 1)) * (0.5 - number / (len(models) - 1))
-                chart.line([(lowest, level), (highest, level)], subject.place, kind="whisker")
-                chart.line([(low, level), (high, level)], subject.place, kind="box")
-            chart.dots([(median, level)], subject.place, kind="dot" if len(models) == 1 else "median")
+                chart.line([(lowest, level), (highest, level)], subject.series, kind="whisker")
+                chart.line([(low, level), (high, level)], subject.series, kind="box")
+            chart.dots([(median, level)], subject.series, kind="dot" if len(models) == 1 else "median")
     medians = "; ".join(f"{subject.label} {_medians(task)}" for subject, task in models)
     drawn_as = "the dots are medians" if len(models) == 1 else "medians, halves and nine tenths of the pairs"
     explanation = f"How similar the model finds pairs, by the rating that people gave them: {drawn_as}."
@@ -116,7 +115,7 @@ def _distributions(models: Models) -> Html:
 def _ratings(subjects: Sequence[Subject], compared: SideBySide) -> Html:
     groups = compared.rating_scores
     # the scores' own names are in the order of the models
-    scores = [[list(group.scores.values())[place] for group in groups] for place in range(len(subjects))]
+    scores = [[list(group.scores.values())[number] for group in groups] for number in range(len(subjects))]
     known = [score for own in scores for score in own if score is not None]
     labels = [f"{group.low:.2g}–{group.high:.2g}\n{count(group.count, 'pair')}" for group in groups]
     chart = Chart(named("", labels), linear("STS: Spearman × 100", [0, *known], whole=True, least=10))
@@ -124,10 +123,10 @@ def _ratings(subjects: Sequence[Subject], compared: SideBySide) -> Html:
         chart.rule(0)
     width = 0.76 / len(subjects)
     for number, (subject, own) in enumerate(zip(subjects, scores, strict=True)):
-        for place, score in enumerate(own):
+        for column, score in enumerate(own):
             if score is not None:
-                begin = place - 0.38 + number * width
-                chart.bar(begin, begin + width * 0.94, 0, score, subject.place)
+                begin = column - 0.38 + number * width
+                chart.bar(begin, begin + width * 0.94, 0, score, subject.series)
     said = "; ".join(
         f"{subject.label} {', '.join('undefined' if score is None else f'{score:.1f}' for score in own)}"
         for subject, own in zip(subjects, scores, strict=True)
@@ -149,14 +148,14 @@ def _binned(
     lines = [(subject, [((some.low + some.high) / 2, some.mean) for some in bins(task)]) for subject, task in models]
     points = [point for _, own in lines for point in own]
     levels = [level for _, level in points] + ([0.0] if rule else [])
-    across = linear(names[0], [place for place, _ in points], room=0.03)
+    across = linear(names[0], [x for x, _ in points], room=0.03)
     chart = Chart(across, linear(names[1], levels, whole=True, least=least))
     if rule:
         chart.rule(0)
     for subject, own in lines:
         if own:
-            chart.line(own, subject.place, name=subject.label)
-            chart.dots(own, subject.place)
+            chart.line(own, subject.series, name=subject.label)
+            chart.dots(own, subject.series)
     said = "; ".join(described(subject.label, own) for subject, own in lines if own)
     return figure(chart, title, explanation, label=f"{names[1]} by {names[0]}: {said}")
 
@@ -174,7 +173,7 @@ def _rank_space(models: Models) -> Html:
     across = linear("cosine", [x for _, points in clouds for x, _ in points])
     chart = Chart(across, linear("correlation of ranks", [y for _, points in clouds for _, y in points]))
     for subject, points in clouds:
-        chart.cloud(points, subject.place)
+        chart.cloud(points, subject.series)
     explanation = (
         f"Each pair, by its cosine and by how alike its sentences rank {corpus:,} others. Agreement (Spearman): "
     )
@@ -198,8 +197,8 @@ def _gain(models: Models) -> Html:
     chart.rule(0)
     for subject, own in lines:
         if own:
-            chart.line(own, subject.place, name=subject.label)
-            chart.dots(own, subject.place)
+            chart.line(own, subject.series, name=subject.label)
+            chart.dots(own, subject.series)
     said = "; ".join(described(subject.label, own) for subject, own in lines if own)
     explanation = "What rank vectors add to STS, by the similarity of a pair."
     return figure(chart, "Gain by rank vectors", explanation, label=f"Gain by similarity: {said}")
@@ -208,7 +207,7 @@ def _gain(models: Models) -> Html:
 def _occupied(task: TaskAnalysis) -> tuple[float, float]:
     """From the lowest to the highest similarity, as far as the bins tell."""
     bins, groups = task.distributions.bins, task.distributions.groups
-    filled = [place for place in range(len(bins) - 1) if any(group.histogram[place] for group in groups)]
+    filled = [bin for bin in range(len(bins) - 1) if any(group.histogram[bin] for group in groups)]
     return bins[filled[0]], bins[filled[-1] + 1]
 
 
@@ -229,8 +228,8 @@ def _medians(task: TaskAnalysis) -> str:
 
 def _thinned(values: Sequence[float]) -> list[tuple[float, float]]:
     every = -(-len(values) // MOST_VALUES)
-    places = [*range(0, len(values) - 1, every), len(values) - 1]
-    return [(float(place + 1), max(values[place], LEAST_VALUE)) for place in places]
+    kept = [*range(0, len(values) - 1, every), len(values) - 1]
+    return [(float(index + 1), max(values[index], LEAST_VALUE)) for index in kept]
 
 
 def _cut(label: str, most: int = 22) -> str:

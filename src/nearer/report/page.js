@@ -4,7 +4,7 @@
 for (const svg of document.querySelectorAll("svg[data-readings]")) {
   const { across, box, x, y, log, lines } = JSON.parse(svg.dataset.readings);
   const [left, top, right, bottom] = box;
-  const places = [...new Set(lines.flatMap((line) => line.points.map((point) => point[0])))].sort((a, b) => a - b);
+  const values = [...new Set(lines.flatMap((line) => line.points.map((point) => point[0])))].sort((a, b) => a - b);
   const width = svg.viewBox.baseVal.width;
   const shown = document.createElement("output");
   shown.className = "readout";
@@ -38,10 +38,10 @@ for (const svg of document.querySelectorAll("svg[data-readings]")) {
     return line;
   };
 
-  const show = (place) => {
+  const show = (index) => {
     clear();
-    at = place;
-    const value = places[place];
+    at = index;
+    const value = values[index];
     draw("line", { class: "pointer", x1: toX(value), x2: toX(value), y1: top, y2: bottom });
     const rows = [entry(`${across} ${value}`)];
     for (const line of lines) {
@@ -63,7 +63,7 @@ for (const svg of document.querySelectorAll("svg[data-readings]")) {
   const under = (event) => {
     const frame = svg.getBoundingClientRect();
     const value = x[0] + (((event.clientX - frame.left) / frame.width) * width - left) / (right - left) * (x[1] - x[0]);
-    return places.reduce((a, b, n) => (Math.abs(b - value) < Math.abs(places[a] - value) ? n : a), 0);
+    return values.reduce((a, b, n) => (Math.abs(b - value) < Math.abs(values[a] - value) ? n : a), 0);
   };
 
   svg.addEventListener("pointermove", (event) => show(under(event)));
@@ -75,7 +75,7 @@ for (const svg of document.querySelectorAll("svg[data-readings]")) {
     if (event.key === "Escape") clear();
     if (!step) return;
     event.preventDefault();
-    show(Math.max(0, Math.min(places.length - 1, at + step)));
+    show(Math.max(0, Math.min(values.length - 1, at + step)));
   });
 }
 

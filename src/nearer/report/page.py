@@ -1,6 +1,7 @@
 """From targets to the page on disk, and figures as files beside it.
 
-The page is one HTML file that holds its style and its script, asks for nothing from anywhere, and lets nothing in.
+matplotlib draws the figures, for papers and slides (`analysis.figures` says which draws what). The page is one HTML
+file that holds its style and its script, asks for nothing from anywhere, and lets nothing in.
 """
 
 from __future__ import annotations
@@ -8,24 +9,28 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import nearer
 from nearer.analysis.compare import AUTO, rows_beside
 from nearer.errors import InputError, first_line
 from nearer.evaluation import Scorer, Task
 from nearer.evaluation.published import Published
+from nearer.extras import require
 from nearer.report.analysis_section import behind_section, rankings_section
-from nearer.report.curves import curves_section
-from nearer.report.figure_files import check_figures, write_figures
+from nearer.report.curves import curve_names, curve_title, curves_section
 from nearer.report.markup import Html, text
-from nearer.report.measured import Measured, chosen_tasks, measure
 from nearer.report.scores import scores_section
-from nearer.report.subjects import Subject, read_subjects
+from nearer.report.subjects import Measured, Subject, chosen_tasks, measure, read_subjects
 from nearer.report.training_section import page_command, reproduce_section, trained_section
 from nearer.report.verdict import title, verdict
 from nearer.storage.whole import write_whole
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 
 PAGE = "report.html"
 HERE = Path(__file__).parent
@@ -66,8 +71,8 @@ def write_report(
     force: replace a page that is there.
     """
     named = [targets] if isinstance(targets, str | Path) else list(targets)
-    place = Path(out)
-    _check(place, force)
+    page = Path(out)
+    _check(page, force)
     if figures is not None:
         check_figures(Path(figures))
     if isinstance(published, str):
@@ -91,14 +96,14 @@ def write_report(
         scores = [score for own in measured.scores for score in own]
         published = rows_beside(scores, published)
     names = [task for task in tasks or () if isinstance(task, str)]
-    command = page_command([str(target) for target in named], place, names, data, dict(options or {}))
+    command = page_command([str(target) for target in named], page, names, data, dict(options or {}))
     try:
-        write_whole(place, render_page(subjects, measured, published=published, made_by=command))
+        write_whole(page, render_page(subjects, measured, published=published, made_by=command))
     except OSError as error:
         raise InputError(f"{out}: cannot be written ({error.strerror}).") from None
     if figures is not None:
         write_figures(subjects, measured, Path(figures))
-    return place
+    return page
 
 
 def report_after_run(
@@ -164,3 +169,50 @@ def _file(name: str) -> str:
 
 def _digest(content: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
+
+
+def check_figures(folder: Path) -> None:
+    """Whether they can be drawn and written, before models are loaded."""
+    require("matplotlib", "plots", "--figures: drawing figures as files")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be used as a folder ({error.strerror}).") from None
+
+
+def write_figures(subjects: Sequence[Subject], measured: Measured, folder: Path) -> list[Path]:
+    """Curves and analyses, each as SVG and PNG; those there are replaced."""
+    from nearer.analysis.figures import figure_of, save_figure
+    from nearer.analysis.plots import gallery
+
+    runs = [subject for subject in subjects if subject.run is not None]
+    figures = {
+        f"curve-{number:02d}-{_slug(name)}": figure_of(
+            partial(_draw_curve, runs=runs, name=name), title=curve_title(name)
+        )
+        for number, name in enumerate(curve_names([subject.run.metrics for subject in runs if subject.run]), start=1)
+    }
+    if measured.analyses:
+        figures |= gallery(measured.analyses, measured.compared)
+    return [
+        save_figure(figure, folder / f"{name}.{kind}") for name, figure in figures.items() for kind in ("svg", "png")
+    ]
+
+
+def _draw_curve(axes: Axes, *, runs: Sequence[Subject], name: str) -> None:
+    from nearer.analysis.figures import COLOURS
+
+    for subject in runs:
+        if subject.run is not None:
+            steps, values = subject.run.metrics.series(name)
+            if steps:
+                axes.plot(steps, values, color=COLOURS[subject.series % len(COLOURS)], label=subject.label)
+    axes.grid(axis="y")
+    axes.set_xlabel("step")
+    axes.set_ylabel(name.replace("_", " "))
+    if len(runs) > 1:
+        axes.legend(fontsize="small")
+
+
+def _slug(name: str) -> str:
+    return "".join(letter if letter.isalnum() else "-" for letter in name.lower())

@@ -14,8 +14,7 @@ from nearer.analysis.compare import PROTOCOLS
 from nearer.evaluation.published import Published
 from nearer.evaluation.task import TaskScore
 from nearer.evaluation.tasks import kind_title
-from nearer.report.markup import Html, cell, element, join, note, paragraph, section, table
-from nearer.report.numbers import LACKING, figure, listed
+from nearer.report.markup import LACKING, Html, cell, element, figure, join, listed, note, paragraph, section, table
 from nearer.report.subjects import Subject
 
 UNTESTED = ("dev", "train")
@@ -23,7 +22,7 @@ UNTESTED = ("dev", "train")
 
 @dataclass
 class Row:
-    """One task; scores by the place of the model among all."""
+    """One task; scores by the series of the model."""
 
     sample: TaskScore
     name: str = ""
@@ -47,9 +46,9 @@ class Block:
     def averaged(self) -> list[Row]:
         return [row for row in self.rows if row.averaged]
 
-    def average(self, place: int) -> float | None:
+    def average(self, series: int) -> float | None:
         """A model's mean over the tasks; None where it lacks one, or one is undefined."""
-        found = [row.scores[place].score for row in self.averaged if place in row.scores]
+        found = [row.scores[series].score for row in self.averaged if series in row.scores]
         known = [score for score in found if score is not None]
         return statistics.fmean(known) if len(known) == len(self.averaged) else None
 
@@ -57,10 +56,10 @@ class Block:
 def blocks(scores: Sequence[Sequence[TaskScore]]) -> list[Block]:
     """scores: those of each model. Blocks and rows in the order in which they first come."""
     rows: dict[tuple[str, ...], Row] = {}
-    for place, own in enumerate(scores):
+    for series, own in enumerate(scores):
         for score in own:
             key = (score.kind, score.layout, score.task, score.split, score.measure, score.data_hash)
-            rows.setdefault(key, Row(score)).scores[place] = score
+            rows.setdefault(key, Row(score)).scores[series] = score
     _name(list(rows.values()))
     found: dict[tuple[str, str], Block] = {}
     for row in rows.values():
@@ -81,10 +80,10 @@ def _name(rows: Sequence[Row]) -> None:
         )
         for sample in (row.sample for row in rows)
     ]
-    for place, row in enumerate(rows):
+    for number, row in enumerate(rows):
         same_block = [n for n, other in enumerate(rows) if other.sample.kind == row.sample.kind]
-        own = [name for form, name in enumerate(forms[place]) if [forms[n][form] for n in same_block].count(name) == 1]
-        row.name = own[0] if own else f"{forms[place][-1]}, data {row.sample.data_hash[:8]}"
+        own = [name for form, name in enumerate(forms[number]) if [forms[n][form] for n in same_block].count(name) == 1]
+        row.name = own[0] if own else f"{forms[number][-1]}, data {row.sample.data_hash[:8]}"
 
 
 LAYOUTS = {"file": "from files", "senteval": "SentEval’s text", "raw": "raw text", "flat": "raw text, from the hub"}
@@ -127,9 +126,9 @@ def _block(block: Block, subjects: Sequence[Subject], published: Sequence[Publis
 def _columns(subjects: Sequence[Subject]) -> Iterator[tuple[str, tuple[int, ...]]]:
     """A column for each model; behind the last of several seeds one more, of all of them."""
     for subject in subjects:
-        yield subject.label, (subject.place,)
-        seeds = [other.place for other in subjects if other.group is not None and other.group == subject.group]
-        if len(seeds) > 1 and subject.place == seeds[-1]:
+        yield subject.label, (subject.series,)
+        seeds = [other.series for other in subjects if other.group is not None and other.group == subject.group]
+        if len(seeds) > 1 and subject.series == seeds[-1]:
             yield "mean ± sd", tuple(seeds)
 
 
@@ -137,14 +136,14 @@ def _row(row: Row, columns: Sequence[tuple[str, tuple[int, ...]]], *, several: b
     sample = row.sample
     left_out = f", {sample.dropped:,} left out" if sample.dropped else ""
     facts = f"{sample.count:,} {sample.unit}{left_out}" + (f", {_measure(sample.measure)}" if several else "")
-    found = {place: score.score for place, score in row.scores.items()}
+    found = {series: score.score for series, score in row.scores.items()}
     return [join([row.name, element("small", facts)]), *_cells(found, columns)]
 
 
 def _average(block: Block, columns: Sequence[tuple[str, tuple[int, ...]]]) -> list[str]:
-    places = {place for _, places in columns for place in places}
+    all_series = {series for _, members in columns for series in members}
     name = f"average of {len(block.averaged)}"
-    return [element("strong", name), *_cells({place: block.average(place) for place in places}, columns)]
+    return [element("strong", name), *_cells({series: block.average(series) for series in all_series}, columns)]
 
 
 def _cells(scores: Mapping[int, float | None], columns: Sequence[tuple[str, tuple[int, ...]]]) -> list[str]:
@@ -152,12 +151,12 @@ def _cells(scores: Mapping[int, float | None], columns: Sequence[tuple[str, tupl
     known = [score for score in scores.values() if score is not None]
     best = max(known) if len(known) > 1 else None
     cells: list[str] = []
-    for _, places in columns:
-        if len(places) > 1:
-            cells.append(_spread([scores.get(place) for place in places]))
+    for _, members in columns:
+        if len(members) > 1:
+            cells.append(_spread([scores.get(series) for series in members]))
             continue
-        [place] = places
-        score = scores.get(place)
+        [series] = members
+        score = scores.get(series)
         marked = score is not None and best is not None and round(score, 2) == round(best, 2)
         cells.append(cell(figure(score), kind="best" if marked else None))
     return cells
@@ -193,9 +192,9 @@ def _published(block: Block, subjects: Sequence[Subject], beside: Sequence[tuple
     average = len(names) > 1
     rows: list[list[str]] = []
     for subject in subjects:
-        own = [row.scores.get(subject.place) for row in block.averaged]
+        own = [row.scores.get(subject.series) for row in block.averaged]
         if any(own):
-            mean = [figure(block.average(subject.place))] if average else []
+            mean = [figure(block.average(subject.series))] if average else []
             cells = [figure(None if score is None else score.score) for score in own]
             heading = join([element("strong", subject.label), element("small", "measured")])
             rows.append([heading, *cells, *mean])

@@ -1,22 +1,38 @@
 """What was trained and how: the facts of each run side by side, then every setting with what its recipe says of it.
 
-And the commands that make all of it again, and how the models are used from Python.
+What recipes say of their settings is read from their YAML files as text. Then the commands that make all of it again,
+and how the models are used from Python.
 """
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import yaml
 
-from nearer.report.markup import Html, cell, code, element, note, paragraph, section, table
-from nearer.report.numbers import LACKING, count, duration, figure
-from nearer.report.recipe_notes import RecipeNotes, recipe_notes, shown
+from nearer.report.markup import (
+    LACKING,
+    Html,
+    cell,
+    code,
+    count,
+    duration,
+    element,
+    figure,
+    note,
+    paragraph,
+    section,
+    table,
+)
 from nearer.report.subjects import Subject
 from nearer.runs.folder import Run
+from nearer.typed_files import parse_yaml
 
 MAIN = ("method", "model", "teachers", "pooling", "batch_size", "learning_rate", "epochs", "select_on", "seed")
 NAMES = {"model": "starts from", "teachers": "learns from", "select_on": "selected on"}
@@ -213,3 +229,66 @@ def page_command(
         elif value:
             arguments += [f"--{name.replace('_', '-')}", value]
     return _command(*arguments)
+
+
+FOLDER = Path(__file__).parent.parent / "recipes"
+COMMENTED = re.compile(r"^(\w+):\s.*?\s#\s+(.+)$", flags=re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class RecipeNotes:
+    """summary: what the recipe is for; values: its settings; comments: what it says of some of them."""
+
+    summary: str
+    values: dict[str, Any]
+    comments: dict[str, str]
+
+    def said(self, setting: str, value: object) -> str:
+        """The recipe's comment, if the run has the recipe's value; else what the recipe has instead."""
+        if setting not in self.values:
+            return ""
+        if _same(self.values[setting], value):
+            return self.comments.get(setting, "")
+        return f"the recipe has {shown(self.values[setting])}"
+
+
+def recipe_notes(name: str) -> RecipeNotes | None:
+    """None for a recipe that did not ship with the package: runs note its name, not its text."""
+    path = FOLDER / f"{name}.yaml"
+    if not re.fullmatch(r"[\w.-]+", name) or not path.is_file():
+        return None
+    text = path.read_text(encoding="utf-8")
+    opening = [line.lstrip("# ") for line in text.splitlines() if line.startswith("#")]
+    return RecipeNotes(
+        summary=opening[1] if len(opening) > 1 else "",  # the first line is the command that runs it
+        values=parse_yaml(text),
+        comments=dict(COMMENTED.findall(text)),
+    )
+
+
+def shown(value: object) -> str:
+    """A setting as one writes it: `0.05`, `none`, `everyday, stsb-dev`."""
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:g}"
+    if isinstance(value, list | tuple):
+        return ", ".join(shown(part) for part in value) or "none"
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {shown(part)}" for name, part in value.items() if part is not None)
+    return str(value)
+
+
+def _same(recipe: object, run: object) -> bool:
+    """YAML reads `3e-5` as text, and a list of one is written without brackets."""
+    one, two = ([value] if not isinstance(value, list) else value for value in (recipe, run))
+    return len(one) == len(two) and all(_equal(first, second) for first, second in zip(one, two, strict=True))
+
+
+def _equal(one: object, two: object) -> bool:
+    try:
+        return one == two or float(str(one)) == float(str(two))
+    except ValueError:
+        return False

@@ -8,12 +8,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from nearer.methods import known_methods
-from nearer.report.markup import Html, element, join, paragraph
-from nearer.report.measured import Measured
-from nearer.report.numbers import count, duration, figure, listed, signed
-from nearer.report.recipe_notes import shown
+from nearer.report.markup import Html, count, duration, element, figure, join, listed, paragraph, signed
 from nearer.report.scores import Block, blocks
-from nearer.report.subjects import Subject
+from nearer.report.subjects import Measured, Subject
+from nearer.report.training_section import shown
 from nearer.runs.folder import Run
 
 MOST_DESCRIBED = 4  # runs told of one by one; tables tell of more
@@ -61,7 +59,7 @@ def _headlines(subject: Subject, measured: Measured) -> Iterator[Headline]:
         step, dev = run.best
         yield Headline(figure(dev), f"best dev score, at step {step:,}")
     for block in blocks(measured.scores):
-        if (score := _score(block, subject.place)) is not None:
+        if (score := _score(block, subject.series)) is not None:
             yield Headline(figure(score), _average_name(block))
     if run is not None and "records" in run.provenance:
         yield Headline(f"{int(run.provenance['records']):,}", f"{run.settings.get('data', 'records')} to learn from")
@@ -128,7 +126,7 @@ def _dev(run: Run) -> Iterator[str]:
 def _comparison(subjects: Sequence[Subject], measured: Measured) -> Iterator[str]:
     """Which of several is ahead, task kind by task kind; of the same data only."""
     for block in blocks(measured.scores) if len(subjects) > 1 else []:
-        found = [(score, subject) for subject in subjects if (score := _score(block, subject.place)) is not None]
+        found = [(score, subject) for subject in subjects if (score := _score(block, subject.series)) is not None]
         if len(found) < 2:
             continue
         found.sort(key=lambda each: -each[0])
@@ -161,9 +159,9 @@ def _chance(block: Block, ahead: Subject, behind: Subject, measured: Measured) -
     return ""
 
 
-def _score(block: Block, place: int) -> float | None:
+def _score(block: Block, series: int) -> float | None:
     """What stands for a model: its average, or the score of the one task."""
-    return block.average(place) if block.averaged else None
+    return block.average(series) if block.averaged else None
 
 
 def _average_name(block: Block) -> str:

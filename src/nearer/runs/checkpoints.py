@@ -29,21 +29,21 @@ MOMENTS = ("exp_avg", "exp_avg_sq")
 
 def save_checkpoint(folder: Path, step: int, model: nn.Module, optimiser: Optimizer, state: dict[str, Any]) -> Path:
     """Write `folder/step-N`, and remove what neither it nor the one before it needs."""
-    place = folder / f"step-{step:08d}"
-    with whole_folder(place, overwrite=True) as building:
+    newest = folder / f"step-{step:08d}"
+    with whole_folder(newest, overwrite=True) as building:
         weights = model.state_dict()
         tied = _tied(weights)
         own = {name: tensor for name, tensor in weights.items() if name not in tied}
         save_file(_plain(own), building / "weights.safetensors")
         save_file(_plain(_moments(model, optimiser)), building / "optimiser.safetensors")
         (building / "state.json").write_text(json.dumps({**state, "step": step}, indent=2), encoding="utf-8")
-    before = max((path for path in _all(folder) if path.name < place.name), default=None)
-    steps = {_best_step(path) for path in (place, before) if path is not None}
+    before = max((path for path in _all(folder) if path.name < newest.name), default=None)
+    steps = {_best_step(path) for path in (newest, before) if path is not None}
     needed = {best_folder(folder, best) for best in steps if best is not None}
     for path in (*_all(folder), *folder.glob("best-*")):
-        if path not in (place, before) and path not in needed:
+        if path not in (newest, before) and path not in needed:
             shutil.rmtree(path, ignore_errors=True)
-    return place
+    return newest
 
 
 def cannot_be_saved(folder: Path, error: ModelError) -> TrainingError:
@@ -62,7 +62,7 @@ def latest_checkpoint(folder: Path) -> Path | None:
 def whole_checkpoint(folder: Path, *, finished: bool = False) -> tuple[Path | None, list[str]]:
     """The newest that is as it was written, with a remark on each newer one that is not.
 
-    finished: the run has its model, and the best weights are in no other place any more.
+    finished: the run has its model, and the best weights are nowhere else any more.
     """
     remarks: list[str] = []
     found = sorted(_all(folder), reverse=True)
@@ -90,22 +90,22 @@ def best_folder(folder: Path, step: int) -> Path:
     return folder / f"best-{step:08d}"
 
 
-def load_checkpoint(place: Path, model: nn.Module, optimiser: Optimizer) -> dict[str, Any]:
-    """Put a checkpoint's weights and moments in place; returns its state."""
+def load_checkpoint(folder: Path, model: nn.Module, optimiser: Optimizer) -> dict[str, Any]:
+    """Load a checkpoint's weights and moments; returns its state."""
     try:
-        state = read_json(place / "state.json", dict[str, Any], error=TrainingError)
-        weights = load_file(place / "weights.safetensors")
-        moments = load_file(place / "optimiser.safetensors")
+        state = read_json(folder / "state.json", dict[str, Any], error=TrainingError)
+        weights = load_file(folder / "weights.safetensors")
+        moments = load_file(folder / "optimiser.safetensors")
     except TrainingError:
         raise
     except Exception as error:
-        raise TrainingError(f"{place}: the checkpoint cannot be read ({error}).") from None
+        raise TrainingError(f"{folder}: the checkpoint cannot be read ({error}).") from None
     # a weight with several names is there under its first; the model says which are tied, and stays so
     weights |= {name: weights[first] for name, first in _tied(model.state_dict()).items() if first in weights}
     try:
         model.load_state_dict(weights)
     except RuntimeError as error:
-        raise TrainingError(f"{place}: does not fit the model ({str(error).splitlines()[0]}).") from None
+        raise TrainingError(f"{folder}: does not fit the model ({str(error).splitlines()[0]}).") from None
     for name, parameter in _trained(model):
         if f"{name}:{MOMENTS[0]}" in moments:
             # the step count too: fused AdamW keeps it where the weight is

@@ -23,7 +23,6 @@ from nearer.encoder.encoding import WINDOW_ON_GPU, BulkEncoding
 from nearer.encoder.network import at_inference
 from nearer.encoder.precision import check_precision
 from nearer.errors import InputError
-from nearer.progress import progress_bar
 from nearer.search.build_state import (
     LOCK,
     PENDING,
@@ -53,9 +52,9 @@ from nearer.search.setup import SearchSetup
 from nearer.search.text_store import ANEW
 from nearer.search.tuning import Wanted, choose_effort, choose_groups, choose_kind, trained_on_too_few
 from nearer.search.words_part import forget_older_words, write_words
-from nearer.storage.locks import written_by_us_alone
 from nearer.storage.sealed import write_sealed_json
-from nearer.storage.whole import make_folder, put_in_place
+from nearer.storage.whole import make_folder, put_in_place, written_by_us_alone
+from nearer.terminal import progress_bar
 from nearer.text.batches import chunks
 from nearer.text.reading import Reading
 from nearer.versions import library_versions

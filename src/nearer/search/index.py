@@ -195,7 +195,7 @@ class SearchIndex:
         from nearer.search.build_state import LOCK, check_not_repeated, source_fingerprint
         from nearer.search.building import add_to_index
         from nearer.search.documents import as_reading
-        from nearer.storage.locks import written_by_us_alone
+        from nearer.storage.whole import written_by_us_alone
 
         reading = as_reading(source, columns, id_column)
         fingerprint = source_fingerprint(reading)
@@ -218,7 +218,7 @@ class SearchIndex:
         from nearer.encoder.comparing import listed
         from nearer.search.build_state import LOCK
         from nearer.search.removal import remove_ids
-        from nearer.storage.locks import written_by_us_alone
+        from nearer.storage.whole import written_by_us_alone
 
         wanted = listed(ids, "ids")
         with written_by_us_alone(self.folder / LOCK, self.folder):

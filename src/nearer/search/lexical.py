@@ -22,12 +22,12 @@ from pydantic import Field
 
 from nearer.errors import DamagedError, InputError, SettingError, first_line
 from nearer.extras import require
-from nearer.progress import progress_bar
 from nearer.search.fusion import NONE
 from nearer.search.words import find_words
 from nearer.storage.checksums import check_folder
 from nearer.storage.sealed import read_sealed, write_sealed_json
 from nearer.storage.whole import whole_folder
+from nearer.terminal import progress_bar
 from nearer.typed_files import FileFacts
 
 FACTS, TERMS = "lexical.json", "terms.txt"

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from nearer.errors import DamagedError, InputError, first_line
 from nearer.extras import require
-from nearer.progress import Advance
 from nearer.search.manifest import Kind, Manifest
 from nearer.search.text_store import check_size
 from nearer.storage.checksums import FileSum, differs, file_sum
 from nearer.storage.whole import whole_file
+from nearer.terminal import Advance
 
 Vectors = NDArray[np.float32]
 Rows = NDArray[np.int64]

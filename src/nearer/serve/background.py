@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from nearer.serve.fairness import FairQueue
-from nearer.serve.jobs import Outcome, deliver
+from nearer.serve.jobs import Outcome, WorkThreads, deliver
 from nearer.serve.limits import ending
 
 T = TypeVar("T")
@@ -27,46 +27,24 @@ class _Work:
     answer: asyncio.Future[Any]
 
 
-class Workers:
+class Workers(WorkThreads):
     """`submit` from any event loop. Between two steps of a request others have their turn; steps that nobody waits for
     are not taken."""
 
     def __init__(self, name: str, threads: int = THREADS) -> None:
-        self._name = name
-        self._count = threads
-        self._threads: list[threading.Thread] = []
+        super().__init__(name, threads)
         self._queue: FairQueue[_Work] = FairQueue()
-        self._changed = threading.Condition()
-        self._closing = False
 
     def submit(self, client: str, steps: Steps[T]) -> asyncio.Future[T]:
         """What the steps return in the end. Cancel it when nobody waits for it any more."""
         loop = asyncio.get_running_loop()
         work = _Work(steps, loop, loop.create_future())
         with self._changed:
-            if self._closing:
-                raise ending()
-            if len(self._threads) < self._count:
-                thread = threading.Thread(target=self._run, name=self._name, daemon=True)
-                self._threads.append(thread)
-                thread.start()
+            self._check_open()
+            self._begin_thread()
             self._queue.push(client, work)
             self._changed.notify()
         return work.answer
-
-    def open(self) -> None:
-        """Take work again after `close`; a new one does."""
-        with self._changed:
-            self._closing = False
-
-    def close(self) -> None:
-        """No new work; returns when all that is wanted is done."""
-        with self._changed:
-            self._closing = True
-            self._changed.notify_all()
-            threads, self._threads = self._threads, []
-        for thread in threads:
-            thread.join()
 
     def _run(self) -> None:
         while True:

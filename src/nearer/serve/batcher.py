@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import threading
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -19,8 +18,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nearer.serve.fairness import FairQueue, Share
-from nearer.serve.jobs import EncodesTexts, Finish, Job, Outcome, Piece, deliver, fail_job, finish_job, new_job
-from nearer.serve.limits import Limits, Refusal, ending, overloaded
+from nearer.serve.jobs import (
+    EncodesTexts,
+    Finish,
+    Job,
+    Outcome,
+    Piece,
+    WorkThreads,
+    deliver,
+    fail_job,
+    finish_job,
+    new_job,
+)
+from nearer.serve.limits import Limits, Refusal, overloaded
 from nearer.serve.metrics import Metrics
 from nearer.serve.model import Encoded
 
@@ -59,20 +69,18 @@ class _Batch:
         self.tokens -= cost
 
 
-class Batcher:
+class Batcher(WorkThreads):
     """`submit` from any event loop, await what it returns. Closing answers all that is queued."""
 
     def __init__(self, model: EncodesTexts, limits: Limits, metrics: Metrics) -> None:
+        super().__init__("nearer-model", threads=1)
         self._model = model
         self._limits = limits
         self._metrics = metrics
         self._queue: FairQueue[Job] = FairQueue()
-        self._changed = threading.Condition()
         self._waiting = Share(limits.waiting)
         self._batch_tokens = limits.batch_tokens or model.batch_tokens
         self._owed = 0.0  # to long requests that wait: their share of the tokens of short ones, less what they got
-        self._closing = False
-        self._thread: threading.Thread | None = None
 
     @property
     def waiting(self) -> int:
@@ -90,34 +98,17 @@ class Batcher:
         job = new_job(model or self._model, texts, finish, time.monotonic())
         job.long = int(job.costs.sum()) > max(1, self._batch_tokens // PARTS)
         with self._changed:
-            if self._closing:
-                raise ending()
+            self._check_open()
             if not self._waiting.take(client, len(texts)):
                 self._metrics.count("nearer_refused_requests_total")
                 own = self._waiting.held_by(client)
                 raise overloaded(
                     f"{own:,} texts of yours and {self.waiting:,} in all are waiting already; try again in a moment."
                 )
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="nearer-model", daemon=True)
-                self._thread.start()
+            self._begin_thread()
             self._queue.push(client, job)
             self._changed.notify()
         return job.answer
-
-    def open(self) -> None:
-        """Take work again after `close`; a new one is open."""
-        with self._changed:
-            self._closing = False
-
-    def close(self) -> None:
-        """No new work; returns when all that was queued is answered."""
-        with self._changed:
-            self._closing = True
-            self._changed.notify()
-            thread, self._thread = self._thread, None
-        if thread is not None:
-            thread.join()
 
     def _run(self) -> None:
         while (batch := self._next_batch()) is not None:

@@ -1,9 +1,12 @@
-"""Jobs of the queue: a request's texts, how far they are, and how answers get from a thread to who awaits them."""
+"""What the service's threads share: how they begin and end, a request's texts and how far they are, and how answers get
+from a thread to who awaits them."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
@@ -11,10 +14,54 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from nearer.serve.limits import ending
 from nearer.serve.model import Encoded
 
 logger = logging.getLogger("nearer.serve")
 Finish = Callable[[Encoded], Any]
+
+
+class WorkThreads(ABC):
+    """Threads that take work from a queue. They begin with the first work, and end by `close`.
+
+    `_changed` guards the queue and is notified when there is work in it; `_run` ends when the queue is empty and
+    `_closing` is set.
+    """
+
+    def __init__(self, name: str, threads: int) -> None:
+        self._name, self._most = name, threads
+        self._threads: list[threading.Thread] = []
+        self._changed = threading.Condition()
+        self._closing = False
+
+    def open(self) -> None:
+        """Take work again after `close`; a new one does."""
+        with self._changed:
+            self._closing = False
+
+    def close(self) -> None:
+        """No new work; returns when all that was queued is answered."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+            threads, self._threads = self._threads, []
+        for thread in threads:
+            thread.join()
+
+    def _check_open(self) -> None:
+        if self._closing:
+            raise ending()
+
+    def _begin_thread(self) -> None:
+        """One more, if there may be; `_changed` is held."""
+        if len(self._threads) < self._most:
+            thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    @abstractmethod
+    def _run(self) -> None:
+        """A thread's whole life."""
 
 
 class EncodesTexts(Protocol):

@@ -65,9 +65,9 @@ class Pieces:
         self._check(file, np.unique(np.searchsorted(self._rows, rows, "right") - 1), content)
 
     def check_row(self, file: str, row: int, content: Content) -> None:
-        place = int(self._rows.searchsorted(row, "right")) - 1
-        if place >= len(self) or not self._good[file][place]:
-            self._check(file, np.array([place]), content)
+        piece = int(self._rows.searchsorted(row, "right")) - 1
+        if piece >= len(self) or not self._good[file][piece]:
+            self._check(file, np.array([piece]), content)
 
     def check_all(self, file: str, content: Content) -> None:
         if not self._good[file].all():
@@ -81,22 +81,22 @@ class Pieces:
             for first, last in _stretches(self._bad(file, np.arange(len(self)), content).tolist())
         ]
 
-    def _check(self, file: str, places: NDArray[np.int64], content: Content) -> None:
-        if len(places) and places[-1] >= len(self):
+    def _check(self, file: str, pieces: NDArray[np.int64], content: Content) -> None:
+        if len(pieces) and pieces[-1] >= len(self):
             raise DamagedError(f"{self.folder / PIECES}: ends at row {self.rows:,}, before the rows do; {self.back}.")
-        for first, last in _stretches(self._bad(file, places, content).tolist()):
+        for first, last in _stretches(self._bad(file, pieces, content).tolist()):
             raise DamagedError(f"{self._line(file, first, last)}; {self.back}.")
 
-    def _bad(self, file: str, places: NDArray[np.int64], content: Content) -> NDArray[np.int64]:
+    def _bad(self, file: str, pieces: NDArray[np.int64], content: Content) -> NDArray[np.int64]:
         """Those of the pieces that are not as they were written."""
-        places = places[~self._good[file][places]]
+        pieces = pieces[~self._good[file][pieces]]
         data = _bytes_of(content)
-        starts, ends = self._ends[file][places], self._ends[file][places + 1]
+        starts, ends = self._ends[file][pieces], self._ends[file][pieces + 1]
         sums = (xxhash.xxh3_64_intdigest(data[a:b]) for a, b in zip(starts.tolist(), ends.tolist(), strict=True))
-        good = np.fromiter(sums, dtype=np.uint64, count=len(places)) == self._sums[file][places]
+        good = np.fromiter(sums, dtype=np.uint64, count=len(pieces)) == self._sums[file][pieces]
         good &= ends <= len(data)
-        self._good[file][places[good]] = True
-        bad: NDArray[np.int64] = places[~good]
+        self._good[file][pieces[good]] = True
+        bad: NDArray[np.int64] = pieces[~good]
         return bad
 
     def _line(self, file: str, first: int, last: int) -> str:
@@ -187,12 +187,12 @@ def _behind_zero(values: NDArray[Any]) -> NDArray[np.int64]:
     return np.concatenate([np.zeros(1, dtype=np.int64), values.astype(np.int64)])
 
 
-def _stretches(places: list[int]) -> list[tuple[int, int]]:
+def _stretches(pieces: list[int]) -> list[tuple[int, int]]:
     """First and last of each run of numbers that follow one another."""
     found: list[tuple[int, int]] = []
-    for place in places:
-        if found and found[-1][1] == place - 1:
-            found[-1] = (found[-1][0], place)
+    for piece in pieces:
+        if found and found[-1][1] == piece - 1:
+            found[-1] = (found[-1][0], piece)
         else:
-            found.append((place, place))
+            found.append((piece, piece))
     return found

@@ -2,12 +2,15 @@
 
 What is written is synced before it gets its name, and the folder that holds the name is synced after that. A file
 system may else keep the new name and lose the content, which leaves an empty file where a good one was.
+
+One process writes at a time (`written_by_us_alone`): the system frees its lock when it ends, however it ends.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
+import platform
 import re
 import shutil
 import uuid
@@ -15,7 +18,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from nearer.errors import ModelError, first_line
+from nearer.errors import InputError, ModelError, first_line
 from nearer.storage.checksums import write_checksums
 
 EXCHANGE, HERE = 2, -100  # RENAME_EXCHANGE and AT_FDCWD of Linux
@@ -36,7 +39,7 @@ def whole_file(path: Path) -> Iterator[Path]:
 
     An OSError is raised as it comes: what it should say is the caller's to know.
     """
-    if path.exists() and not path.is_file():  # a terminal or a pipe, which nothing can be put in the place of
+    if path.exists() and not path.is_file():  # a terminal or a pipe, which nothing can replace
         yield path
         return
     path = path.resolve() if path.is_symlink() else path
@@ -65,7 +68,7 @@ def check_free(out: Path, *, overwrite: bool = False) -> None:
 
 @contextmanager
 def whole_folder(out: Path, *, overwrite: bool = False, checked: bool = True) -> Iterator[Path]:
-    """An empty folder beside `out`, which takes its place if nothing goes wrong and is gone otherwise.
+    """An empty folder beside `out`, which gets its name if nothing goes wrong and is gone otherwise.
 
     overwrite: what is there is replaced, in one move where the system has one. checked: with checksums of its files.
     """
@@ -94,8 +97,8 @@ def whole_folder(out: Path, *, overwrite: bool = False, checked: bool = True) ->
 
 def unfinished_folder(out: Path) -> Path:
     """A new name beside it; `clear_unfinished` knows it again."""
-    place = out.resolve()  # "." has no name beside which anything could stand
-    return place.with_name(f".{place.name}-{uuid.uuid4().hex[:8]}.unfinished")
+    path = out.resolve()  # "." has no name beside which anything could stand
+    return path.with_name(f".{path.name}-{uuid.uuid4().hex[:8]}.unfinished")
 
 
 def clear_unfinished(folder: Path, name: str = "*") -> None:
@@ -160,7 +163,42 @@ def sync_folder(folder: Path) -> None:
 
 def sync_tree(folder: Path) -> None:
     """All files and folders in it, those deepest down first."""
-    for place, _, names in os.walk(folder, topdown=False):
+    for inside, _, names in os.walk(folder, topdown=False):
         for name in names:
-            sync_file(Path(place) / name)
-        sync_folder(Path(place))
+            sync_file(Path(inside) / name)
+        sync_folder(Path(inside))
+
+
+@contextmanager
+def written_by_us_alone(lock: Path, path: Path, *, remove: bool = False) -> Iterator[None]:
+    """Hold `lock`, a file, while `path` is written; another holder is an error that names it.
+
+    remove: the lock stands beside a file rather than in a folder of ours, and goes when it is done.
+    """
+    from filelock import FileLock, Timeout  # not at once: `nearer doctor` starts without packages
+
+    held = FileLock(lock)
+    try:
+        held.acquire(timeout=0)
+    except Timeout:
+        raise InputError(
+            f"{path}: another process is writing it{_holder(lock)}; wait until that is done, or name another path."
+        ) from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written ({error.strerror or error}).") from None
+    try:
+        with suppress(OSError):  # it is said for people alone
+            lock.write_text(f"{os.getpid()} on {platform.node()}\n", encoding="utf-8")
+        yield
+    finally:
+        if remove:
+            lock.unlink(missing_ok=True)
+        held.release()
+
+
+def _holder(lock: Path) -> str:
+    try:
+        said = lock.read_text(encoding="utf-8").strip()
+    except (OSError, ValueError):
+        return ""
+    return f" (process {said})" if said else ""

@@ -59,8 +59,8 @@ def plan_runs(
     for key, values in grid.items():
         checked = [load_recipe(recipe, {**settings, **first, key: value}) for value in values]
         understood[key] = [plain(each.to_dict())[key] for each in checked]
-        for place, value in enumerate(understood[key]):
-            if value in understood[key][:place]:
+        for number, value in enumerate(understood[key]):
+            if value in understood[key][:number]:
                 raise SettingError(f"grid: {key} has the value {shown(value)} twice.")
     runs = []
     for combination in itertools.product(*understood.values()):

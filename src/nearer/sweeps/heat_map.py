@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nearer.analysis.figures import HEAT_COLOURS
 from nearer.extras import require
 from nearer.sweeps.grid import shown
 from nearer.sweeps.results import SweepPoint, SweepResult
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 HEAT_MAP = "heat-map.png"
 CURVE = "curve.png"
-COLOURS = "cividis"  # perceptually uniform, and the same to colour-blind eyes
 LONGEST_LABEL = 24
 # Colours reach down from the best score to so many times the median's distance: a collapsed run must not take them all
 REACH = 3.0
@@ -33,9 +33,9 @@ def draw(result: SweepResult) -> Path | None:
     if not settings or result.best is None:
         return None
     require("matplotlib", "plots", "the picture of a sweep")
-    place = result.folder / (CURVE if len(settings) == 1 else HEAT_MAP)
-    figure(result).savefig(place, dpi=150)
-    return place
+    path = result.folder / (CURVE if len(settings) == 1 else HEAT_MAP)
+    figure(result).savefig(path, dpi=150)
+    return path
 
 
 def figure(result: SweepResult) -> Figure:
@@ -69,10 +69,10 @@ def _heat_map(axes: Axes, result: SweepResult, first: str, second: str) -> None:
     means = [[_mean(points) for points in row] for row in cells]
     scale = _scale([mean for row in means for mean in row if mean is not None])
     filled = [[float("nan") if mean is None else mean for mean in row] for row in means]
-    image = axes.imshow(filled, cmap=COLOURS, norm=scale, origin="lower", aspect="auto")
+    image = axes.imshow(filled, cmap=HEAT_COLOURS, norm=scale, origin="lower", aspect="auto")
     for row, column in itertools.product(range(len(rows)), range(len(columns))):
         mean, points = means[row][column], cells[row][column]
-        dark = mean is not None and sum(colormaps[COLOURS](scale(mean))[:3]) < 1.5
+        dark = mean is not None and sum(colormaps[HEAT_COLOURS](scale(mean))[:3]) < 1.5
         axes.text(column, row, _figures(points), ha="center", va="center", color="white" if dark else "black")
         if any(point is result.best for point in points):
             corner = (column - 0.47, row - 0.47)
@@ -89,24 +89,24 @@ def _heat_map(axes: Axes, result: SweepResult, first: str, second: str) -> None:
 def _curve(axes: Axes, result: SweepResult, setting: str) -> None:
     values = _ordered(result.grid[setting])
     numeric = _numeric(values)
-    places = [float(value) if numeric else float(place) for place, value in enumerate(values)]
+    ticks = [float(value) if numeric else float(tick) for tick, value in enumerate(values)]
     points = [_at(result, {setting: value}) for value in values]
-    drawn = [(place, some) for place, some in zip(places, points, strict=True) if _scores(some)]
+    drawn = [(tick, some) for tick, some in zip(ticks, points, strict=True) if _scores(some)]
     means = [statistics.mean(_scores(some)) for _, some in drawn]
     errors = [_deviation(_scores(some)) for _, some in drawn] if len(result.seeds) > 1 else None
     line = "-" if numeric else ""  # between names there is nothing
-    axes.errorbar([place for place, _ in drawn], means, yerr=errors, fmt=f"o{line}", color="black", capsize=5)
-    axes.plot(places, means[:1] * len(places), linestyle="none")  # failed ones have their place too
+    axes.errorbar([tick for tick, _ in drawn], means, yerr=errors, fmt=f"o{line}", color="black", capsize=5)
+    axes.plot(ticks, means[:1] * len(ticks), linestyle="none")  # failed ones have their tick too
     box = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.0}
-    for (place, some), mean in zip(drawn, means, strict=True):
-        axes.annotate(_figures(some), (place, mean), xytext=(7, 7), textcoords="offset points", bbox=box)
-    for place, some in zip(places, points, strict=True):
+    for (tick, some), mean in zip(drawn, means, strict=True):
+        axes.annotate(_figures(some), (tick, mean), xytext=(7, 7), textcoords="offset points", bbox=box)
+    for tick, some in zip(ticks, points, strict=True):
         if not _scores(some):
             foot = axes.get_xaxis_transform()
-            axes.text(place, 0.03, "failed", transform=foot, rotation=90, ha="center", va="bottom")
-    if numeric and places[0] > 0 and places[-1] / places[0] >= 8:
+            axes.text(tick, 0.03, "failed", transform=foot, rotation=90, ha="center", va="bottom")
+    if numeric and ticks[0] > 0 and ticks[-1] / ticks[0] >= 8:
         axes.set_xscale("log")
-    axes.set_xticks(places, [_label(value) for value in values], **_slant(values))
+    axes.set_xticks(ticks, [_label(value) for value in values], **_slant(values))
     axes.set_xticks([], minor=True)
     axes.margins(0.12, 0.15)
     axes.grid(axis="y", alpha=0.3)

@@ -24,10 +24,9 @@ from nearer.errors import MissingExtraError, NearerError, SettingError, Training
 from nearer.evaluation import load_tasks
 from nearer.evaluation.held_out_task import NAME as HELD_OUT
 from nearer.runs.config import CONFIG
-from nearer.sweeps.folder import check_folder, find_runs, open_folder, record, tidy
 from nearer.sweeps.grid import PlannedRun, plan_runs, point_name
 from nearer.sweeps.heat_map import draw
-from nearer.sweeps.results import SweepPoint, SweepResult, SweepRun
+from nearer.sweeps.results import SweepPoint, SweepResult, SweepRun, check_folder, find_runs, open_folder, record, tidy
 from nearer.text.reading import Reading
 from nearer.text.shapes import SHAPES
 from nearer.training.corpus import read_options
@@ -162,22 +161,22 @@ def _all_runs(
     runs, others = find_runs(folder, planned)
     if others:
         say(f"{others} earlier runs in {folder} are not of this grid and stay as they are")
-    for place, plan in enumerate(planned):
-        label = f"{place + 1} of {len(runs)}: {point_name(plan.point)}, seed {plan.seed}"
-        run = runs[place]
+    for number, plan in enumerate(planned):
+        label = f"{number + 1} of {len(runs)}: {point_name(plan.point)}, seed {plan.seed}"
+        run = runs[number]
         if run.state == "finished":
             say(f"{label}: done before, dev {run.dev:.2f}")
             continue
         say(f"{label}: goes on" if (run.folder / CONFIG).exists() else label)
         try:
-            runs[place] = _carried_out(run, plan, arguments, must_run=not any(r.state == "finished" for r in runs))
+            runs[number] = _carried_out(run, plan, arguments, must_run=not any(r.state == "finished" for r in runs))
         except KeyboardInterrupt as stop:
             step = f" after its step {stop.step}" if isinstance(stop, Interrupted) else ""
             raise SweepStopped(
-                f"stopped in run {place + 1} of {len(runs)}{step}; the same command goes on from there"
+                f"stopped in run {number + 1} of {len(runs)}{step}; the same command goes on from there"
             ) from None
-        if runs[place].state == "failed":
-            say(f"failed: {runs[place].reason}")
+        if runs[number].state == "failed":
+            say(f"failed: {runs[number].reason}")
         result = _result(folder, facts, runs)
         result.write()
         tidy(result.points, keep_models=facts["keep_models"])

@@ -36,9 +36,9 @@ from nearer.encoder.fingerprint import deciding_config, digest_model
 from nearer.encoder.sources import model_folder
 from nearer.encoder.tokenizer import load_tokenizer
 from nearer.errors import InputError, ModelError, SettingError, first_line
-from nearer.progress import progress_bar
 from nearer.storage.checksums import check_folder
 from nearer.teachers.pair_tokens import PairRows, find_template, tokenise_bare
+from nearer.terminal import progress_bar
 from nearer.text.tokenise import tokenizer_fingerprint
 
 # Padded tokens that pass the model together. On a CPU larger batches leave its caches, and are slower.

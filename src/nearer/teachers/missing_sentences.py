@@ -37,17 +37,17 @@ class MissingSentences:
 
     def __iter__(self) -> Iterator[str]:
         """The marked sentences, read again; no other may be taken for one of them."""
-        for place, sentence in marked_sentences(self.reading, self.marked):
-            if _key(sentence) != self.keys[place].tobytes():
+        for index, sentence in marked_sentences(self.reading, self.marked):
+            if _key(sentence) != self.keys[index].tobytes():
                 raise changed(self.reading)
             yield sentence
 
 
 def marked_sentences(reading: Iterable[str], marked: NDArray[np.bool_]) -> Iterator[tuple[int, str]]:
-    """With their places among all sentences, from 0."""
-    for place, (sentence, wanted) in enumerate(zip(reading, marked, strict=False)):
+    """With their indices among all sentences, from 0."""
+    for index, (sentence, wanted) in enumerate(zip(reading, marked, strict=False)):
         if wanted:
-            yield place, sentence
+            yield index, sentence
 
 
 def _key(sentence: str) -> bytes:

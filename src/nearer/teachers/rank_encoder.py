@@ -134,9 +134,9 @@ class RankEncoder(Comparing):
             "encoder": self.made_by,
         }
 
-        def add(place: Path) -> None:
-            np.save(place / VECTORS_FILE, self.corpus)
-            (place / FACTS_FILE).write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+        def add(folder: Path) -> None:
+            np.save(folder / VECTORS_FILE, self.corpus)
+            (folder / FACTS_FILE).write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
 
         save_parts(self.encoder, Path(folder), overwrite=overwrite, add=add)
 

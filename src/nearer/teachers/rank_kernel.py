@@ -34,18 +34,18 @@ def _run_edge(row_ptr, value, size, STEPS: tl.constexpr, AFTER: tl.constexpr):
 @triton.jit
 def _mean_ranks(ordered_ptr, order_ptr, out_ptr, size, BLOCK: tl.constexpr, STEPS: tl.constexpr):
     row = tl.program_id(0).to(tl.int64) * size
-    places = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    inside = places < size
-    value = tl.load(ordered_ptr + row + places, mask=inside, other=0.0)
-    left = tl.load(ordered_ptr + row + places - 1, mask=inside & (places > 0), other=float("nan"))
-    right = tl.load(ordered_ptr + row + places + 1, mask=inside & (places + 1 < size), other=float("nan"))
+    indices = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    inside = indices < size
+    value = tl.load(ordered_ptr + row + indices, mask=inside, other=0.0)
+    left = tl.load(ordered_ptr + row + indices - 1, mask=inside & (indices > 0), other=float("nan"))
+    right = tl.load(ordered_ptr + row + indices + 1, mask=inside & (indices + 1 < size), other=float("nan"))
     tied = inside & ((left == value) | (right == value))
-    ranks = places.to(tl.float32)
+    ranks = indices.to(tl.float32)
     if tl.max(tied.to(tl.int32), 0) > 0:
         begin = _run_edge(ordered_ptr + row, value, size, STEPS, False)
         end = _run_edge(ordered_ptr + row, value, size, STEPS, True)
         ranks = tl.where(tied, (begin + end - 1).to(tl.float32) / 2, ranks)
-    target = tl.load(order_ptr + row + places, mask=inside, other=0)
+    target = tl.load(order_ptr + row + indices, mask=inside, other=0)
     tl.store(out_ptr + row + target, ranks, mask=inside)
 
 

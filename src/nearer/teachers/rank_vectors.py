@@ -108,12 +108,12 @@ def average_ranks(lists: Tensor) -> Tensor:
 
         return mean_ranks(ordered, order)
     size = lists.shape[-1]
-    places = torch.arange(size, device=lists.device, dtype=torch.float32)
+    ranks = torch.arange(size, device=lists.device, dtype=torch.float32)
     differs = ordered[:, 1:] != ordered[:, :-1]
     edge = differs.new_ones(len(lists), 1)
     # where each run of equal values begins and ends
-    begins = torch.where(torch.cat([edge, differs], dim=1), places, -1.0).cummax(dim=-1).values
-    ends = torch.where(torch.cat([differs, edge], dim=1), places, float(size)).flip(-1).cummin(dim=-1).values.flip(-1)
+    begins = torch.where(torch.cat([edge, differs], dim=1), ranks, -1.0).cummax(dim=-1).values
+    ends = torch.where(torch.cat([differs, edge], dim=1), ranks, float(size)).flip(-1).cummin(dim=-1).values.flip(-1)
     return torch.empty_like(begins).scatter_(-1, order, (begins + ends) / 2)
 
 
@@ -137,12 +137,12 @@ def _checked(corpus: Tensor) -> Tensor:
     return corpus
 
 
-def sample_places(places: NDArray[np.int64], size: int, seed: int) -> NDArray[np.int64]:
+def sample_indices(indices: NDArray[np.int64], size: int, seed: int) -> NDArray[np.int64]:
     """`size` of these, in rising order; all of them if there are no more."""
-    places = np.sort(places)
-    if len(places) <= size:
-        return places
-    return np.sort(np.random.default_rng(seed).choice(places, size, replace=False))
+    indices = np.sort(indices)
+    if len(indices) <= size:
+        return indices
+    return np.sort(np.random.default_rng(seed).choice(indices, size, replace=False))
 
 
 def sample_sentences(sentences: Iterable[str], size: int, seed: int) -> list[str]:
@@ -150,12 +150,12 @@ def sample_sentences(sentences: Iterable[str], size: int, seed: int) -> list[str
     random = np.random.default_rng(seed)
     seen: set[int] = set()
     kept: list[tuple[float, int, str]] = []
-    for place, sentence in enumerate(sentences):
+    for index, sentence in enumerate(sentences):
         key = hash(sentence)
         if key in seen:
             continue
         seen.add(key)
-        kept.append((random.random(), place, sentence))
+        kept.append((random.random(), index, sentence))
         if len(kept) >= 2 * size:
             kept = sorted(kept)[:size]
     return [sentence for _, _, sentence in sorted(sorted(kept)[:size], key=lambda item: item[1])]

@@ -11,7 +11,10 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Generator
+import uuid
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -19,11 +22,12 @@ import torch
 from numpy.typing import NDArray
 
 from nearer.encoder import Encoder
+from nearer.encoder.batching import OF_THIS_PROCESS, CutCounter, CutTexts
 from nearer.encoder.encoding import BulkEncoding, once_each
 from nearer.extras import require
-from nearer.progress import Advance
 from nearer.ray_runtime import OBJECT_STORE, RayWorkforce, translate_worker_errors
 from nearer.teachers.missing_sentences import MissingSentences, sentence_keys
+from nearer.terminal import Advance
 from nearer.text.reading import changed
 
 # Windows that a worker has at a time: one computed, one tokenised
@@ -55,15 +59,26 @@ class OverRay(RayWorkforce):
         self, missing: MissingSentences, size: int, options: dict[str, Any], advance: Advance
     ) -> Generator[NDArray[np.float16]]:
         done, wanted = 0, missing.wanted
-        with translate_worker_errors():
+        counted: dict[str, CutTexts] = {}
+        with translate_worker_errors(), self._counting(counted):
             for table in self._encoded(missing, size, options).iter_batches(batch_size=None, batch_format="pyarrow"):
                 for row in table.to_pylist():
                     vectors = np.frombuffer(row["vectors"], dtype=np.float16).reshape(-1, self.encoder.dimension)
                     if wanted[done : done + len(vectors)].tobytes() != row["keys"]:
                         raise changed(missing.reading)
                     done += len(vectors)
+                    _note_counts(counted, row)
                     advance(len(vectors))
                     yield vectors
+
+    @contextmanager
+    def _counting(self, counted: Mapping[str, CutTexts]) -> Iterator[None]:
+        """Adds what the workers counted, by their names, to what this process has; also if it is interrupted."""
+        try:
+            yield
+        finally:
+            for counter in (self.encoder.cut_counter, OF_THIS_PROCESS):
+                counter.add_counted(counted.values())
 
     def _encoded(self, missing: MissingSentences, size: int, options: dict[str, Any]) -> Any:
         """A data set with a row for each window, computed as it is read."""
@@ -75,7 +90,7 @@ class OverRay(RayWorkforce):
         context.execution_options.preserve_order = True
         context.target_max_block_size = 1  # byte: Ray then keeps to a row, which is a window, and joins no two of them
         with ray.data.DataContext.current(context):
-            # num_cpus=0: reading takes no worker's place
+            # num_cpus=0: reading takes no worker's processor
             windows = ray.data.read_datasource(WindowSource(missing, size), override_num_blocks=1, num_cpus=0)
             return windows.map_batches(
                 _Worker,
@@ -92,12 +107,19 @@ class OverRay(RayWorkforce):
             )
 
 
+def _note_counts(counted: dict[str, CutTexts], row: Mapping[str, Any]) -> None:
+    """A worker's counts only grow; its two threads may send them in another order."""
+    before = counted.setdefault(row["worker"], CutTexts(row["max_length"]))
+    before.texts, before.cut = max(before.texts, row["texts"]), max(before.cut, row["cut"])
+
+
 class _Worker:
     """One of the processes. It is asked from two threads: while one computes, the other tokenises."""
 
     def __init__(self, encoder: Any, device: str, options: dict[str, Any]) -> None:
         """encoder: Ray's reference to it."""
         self.given = encoder, device, options
+        self.name = uuid.uuid4().hex
         self.computing = threading.Lock()
         self.bulk: BulkEncoding | None = None
 
@@ -107,7 +129,11 @@ class _Worker:
         [window] = table.column("sentences").to_pylist()
         keys = sentence_keys(window)
         vectors = self.vectors(window).astype(np.float16)
-        return pyarrow.table({"keys": [keys.tobytes()], "vectors": [vectors.tobytes()]})
+        assert self.bulk is not None
+        encoder = self.bulk.encoder
+        counted = asdict(encoder.cut_counter.found(encoder.settings.max_length))  # so far: max_length, texts, cut
+        row = {"keys": keys.tobytes(), "vectors": vectors.tobytes(), "worker": self.name, **counted}
+        return pyarrow.table({name: [value] for name, value in row.items()})
 
     def vectors(self, window: list[str]) -> NDArray[np.float32]:
         with self.computing:
@@ -124,4 +150,5 @@ class _Worker:
 
         reference, device, options = self.given
         encoder: Encoder = ray.get(reference)
+        encoder.cut_counter = CutCounter()  # not what was counted before it came here
         return BulkEncoding(encoder.to(device).eval(), **options)

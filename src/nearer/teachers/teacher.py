@@ -63,7 +63,8 @@ class TeacherSettings(BaseModel):
     def of_student(cls, encoder: Encoder) -> TeacherSettings:
         """The student itself before training: loaded for itself, since the encoder at hand is going to change."""
         pickled = encoder.source is not None and is_converted(encoder.source)  # which was allowed, or it were not here
-        return cls(model=encoder.name, pooling=encoder.settings.pooling, allow_pickle=pickled)
+        named = {"model": encoder.name, "pooling": encoder.settings.pooling}
+        return cls.model_validate({**named, "allow_pickle": pickled})
 
     def load(self, device: torch.device, longest: int | None = None) -> Encoder:
         """longest: tokens at which it cuts sentences, unless its own settings or its size say less; None: its own."""
@@ -138,7 +139,7 @@ class Teacher:
         *,
         longest: int | None = None,
     ) -> None:
-        """workforce: who encodes in place of this process, by the encoder it was given; `device` is then not used.
+        """workforce: who encodes instead of this process, by the encoder it was given; `device` is then not used.
 
         longest: see `TeacherSettings.load`.
         """
@@ -169,9 +170,9 @@ class Teacher:
 
 
 def teacher_identity(teachers: Sequence[Teacher]) -> dict[str, str]:
-    """By place and name, what they are."""
+    """By number and name, what they are."""
     named = enumerate(teachers, start=1)
-    return {f"teacher {place}: {teacher.settings.model}": teacher.fingerprint for place, teacher in named}
+    return {f"teacher {number}: {teacher.settings.model}": teacher.fingerprint for number, teacher in named}
 
 
 class Teachers:
@@ -199,13 +200,13 @@ class Teachers:
 
     def given(self, records: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
         """What a step needs of them. Of records (lists, list) it comes in lists too."""
-        return {f"teacher{place}": teacher.of(records) for place, teacher in enumerate(self.members)}
+        return {f"teacher{number}": teacher.of(records) for number, teacher in enumerate(self.members)}
 
     def scores(self, given: Mapping[str, Tensor]) -> Tensor:
         """The averaged cosines (sentences, sentences), in float32; of lists (lists, list, list), within each list."""
         found: Tensor | None = None
-        for place, weight in enumerate(self.weights):
-            vectors = normalize(given[f"teacher{place}"].float(), dim=-1)
+        for number, weight in enumerate(self.weights):
+            vectors = normalize(given[f"teacher{number}"].float(), dim=-1)
             cosines = weight * (vectors @ vectors.mT)
             found = cosines if found is None else found + cosines
         assert found is not None

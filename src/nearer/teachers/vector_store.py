@@ -30,12 +30,12 @@ from nearer.encoder.fingerprint import encoder_fingerprint
 from nearer.encoder.network import at_inference
 from nearer.encoder.precision import check_precision
 from nearer.errors import DamagedError, InputError
-from nearer.progress import Advance, progress_bar
 from nearer.storage.cache import cache_folder
 from nearer.storage.pieces import PIECES, Pieces, PieceWriter, rows_in_a_piece
 from nearer.storage.sealed import sealed_bytes, unsealed_bytes, write_sealed_json
 from nearer.storage.whole import make_folder, sync_folder, whole_file
 from nearer.teachers.missing_sentences import KEY_BYTES, Keys, MissingSentences, sentence_keys
+from nearer.terminal import Advance, progress_bar
 from nearer.text.batches import chunks
 from nearer.text.reading import Reading, changed
 from nearer.text.shapes import SENTENCES
@@ -48,7 +48,7 @@ WINDOW_ON_CPU = 2048
 
 
 class Workforce(Protocol):
-    """Other processes that hold copies of an encoder and compute in place of this one."""
+    """Other processes that hold copies of an encoder and compute instead of this one."""
 
     @property
     def encoder(self) -> Encoder: ...
@@ -232,15 +232,15 @@ class VectorStore:
         known: Keys = np.fromfile(self.folder / KEYS, dtype=np.uint64, count=2 * count).reshape(-1, 2)
         order = np.argsort(known[:, 0])
         first, second = known[order, 0], known[order, 1]
-        place = np.searchsorted(first, keys[:, 0])
+        at = np.searchsorted(first, keys[:, 0])
         open_ones = np.arange(len(keys))
         while len(open_ones):  # again only for keys that share their first half with another
-            open_ones = open_ones[place[open_ones] < count]
-            open_ones = open_ones[first[place[open_ones]] == keys[open_ones, 0]]
-            hit = second[place[open_ones]] == keys[open_ones, 1]
-            rows[open_ones[hit]] = order[place[open_ones[hit]]]
+            open_ones = open_ones[at[open_ones] < count]
+            open_ones = open_ones[first[at[open_ones]] == keys[open_ones, 0]]
+            hit = second[at[open_ones]] == keys[open_ones, 1]
+            rows[open_ones[hit]] = order[at[open_ones[hit]]]
             open_ones = open_ones[~hit]
-            place[open_ones] += 1
+            at[open_ones] += 1
         return rows
 
     def _write_description(self) -> None:
@@ -274,13 +274,13 @@ def damage(folder: Path) -> list[str]:
 
 def _first_occurrences(keys: Keys, among: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Marks one sentence of each kind, of those that are marked."""
-    places = np.flatnonzero(among)
-    order = np.lexsort((keys[places, 1], keys[places, 0]))
-    ordered = keys[places[order]]
+    indices = np.flatnonzero(among)
+    order = np.lexsort((keys[indices, 1], keys[indices, 0]))
+    ordered = keys[indices[order]]
     new = np.ones(len(ordered), dtype=bool)
     new[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
     chosen = np.zeros(len(keys), dtype=bool)
-    chosen[places[order[new]]] = True
+    chosen[indices[order[new]]] = True
     return chosen
 
 

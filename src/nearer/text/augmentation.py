@@ -91,9 +91,10 @@ class Masker:
     rate: float = 0.15
 
     @classmethod
-    def of(cls, tokenizer: PreTrainedTokenizerBase, rate: float) -> Masker:
+    def of(cls, tokenizer: PreTrainedTokenizerBase, rate: float, *, setting: str = "mlm_weight") -> Masker:
+        """setting: the one that asks for it."""
         if tokenizer.mask_token_id is None:
-            raise SettingError("mlm_weight: must be 0 with this model, whose tokenizer has no mask token.")
+            raise SettingError(f"{setting}: must be 0 with this model, whose tokenizer has no mask token.")
         return cls(int(tokenizer.mask_token_id), len(tokenizer), tuple(tokenizer.all_special_ids), rate)
 
     def __call__(self, ids: Ids, random: np.random.Generator) -> tuple[Ids, NDArray[np.bool_]]:

@@ -19,12 +19,11 @@ from numpy.typing import NDArray
 
 from nearer.errors import InputError, first_line
 from nearer.extras import require
-from nearer.text.compression import DamagedData
 from nearer.text.faults import Fault, ReadReport
 from nearer.text.parquet_pages import DamagedFooter, UnboundedPages, column_chunks, rows_at_once
 from nearer.text.records import Row
 from nearer.text.shapes import Shape, resolve_columns
-from nearer.text.sources import CHUNK, open_bytes, open_file
+from nearer.text.sources import CHUNK, DamagedData, open_bytes, open_file
 from nearer.units import as_bytes, parsed_bytes
 
 BATCH = 4096

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import heapq
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -134,6 +134,25 @@ class ListedSentences(Reading[str]):
 
     def fingerprint(self) -> str:
         return _extend_digest(self.lists.fingerprint(), "sentences of lists")
+
+
+class ChangedSentences(Reading[str]):
+    """The sentences of a reading, each changed by a function. named: what it does, for the fingerprint."""
+
+    def __init__(self, sentences: Reading[str], change: Callable[[str], str], named: str) -> None:
+        super().__init__(sentences.source, SENTENCES, sentences.options)
+        self.sentences = sentences
+        self.change = change
+        self.named = named
+
+    def located(self) -> Iterator[tuple[int, str]]:
+        for line, sentence in self.sentences.located():
+            self.report = self.sentences.report
+            yield line, self.change(sentence)
+        self.report = self.sentences.report
+
+    def fingerprint(self) -> str:
+        return _extend_digest(self.sentences.fingerprint(), f"changed: {self.named}")
 
 
 def _extend_digest(fingerprint: str, what: str) -> str:

@@ -130,6 +130,11 @@ class ScoredLists(Reading[str]):
         return _digest("scored lists", str(self.shortest), *described)
 
     @property
+    def origin(self) -> Any:
+        """What another reading can read again."""
+        return self.in_memory or self.source
+
+    @property
     def lists(self) -> Lists:
         return self._collected.lists
 
@@ -194,7 +199,7 @@ class ScoredLists(Reading[str]):
         return [self._file(PASSAGES, TEXTS), self._file(QUERIES, TEXTS), self._file(LISTS, SCORED_IDS)]
 
     def _inline(self) -> Reading[Any]:
-        return Reading(self.in_memory or self.source, SCORED_LISTS, self.options)
+        return Reading(self.origin, SCORED_LISTS, self.options)
 
     def _file(self, name: str, shape: Shape) -> Reading[Any]:
         assert self.folder is not None
@@ -210,7 +215,7 @@ class Passages(Reading[str]):
     """The passages of scored lists, each once."""
 
     def __init__(self, lists: ScoredLists) -> None:
-        super().__init__(lists.in_memory or lists.source, SENTENCES, lists.options)
+        super().__init__(lists.origin, SENTENCES, lists.options)
         self.lists = lists
 
     def located(self) -> Iterator[tuple[int, str]]:
@@ -228,7 +233,7 @@ class QueriesAndPassages(Reading[str]):
     """All texts of scored lists: the query of each record, then the passages."""
 
     def __init__(self, lists: ScoredLists) -> None:
-        super().__init__(lists.in_memory or lists.source, SENTENCES, lists.options)
+        super().__init__(lists.origin, SENTENCES, lists.options)
         self.lists = lists
 
     def located(self) -> Iterator[tuple[int, str]]:

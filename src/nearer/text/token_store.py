@@ -25,10 +25,10 @@ from filelock import FileLock
 from numpy.typing import NDArray
 
 from nearer.errors import DamagedError, InputError, ModelError, SettingError, tell
-from nearer.progress import progress_bar
 from nearer.storage.cache import cache_folder
 from nearer.storage.checksums import check_folder
 from nearer.storage.whole import clear_unfinished, make_folder, whole_folder
+from nearer.terminal import progress_bar
 from nearer.text.batches import chunks
 from nearer.text.reading import Reading, changed
 from nearer.text.records import texts_of

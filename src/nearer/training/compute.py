@@ -49,7 +49,6 @@ class _Step:
         self.tensors = {portion.name: tensors_of(portion.name, tensors) for portion in plan.portions}
         self.given = tensors_of("given", tensors)
         self.seed = seed
-        self.drawn: dict[int, Tensor] = {}  # seeds of dropout that other portions have as well
         self.values: list[Tensor] = []
 
     def backward_at_once(self, share: float) -> Losses:
@@ -130,11 +129,9 @@ class _Step:
         if noise is None:
             return
         if portion.noise == portion.number or self.seed is not unseeded:
-            noise.draw()
+            noise.draw(portion.number)
         else:
-            noise.seeds.copy_(self.drawn[portion.noise])
-        if portion.number in self.plan.shared_noise:
-            self.drawn[portion.number] = noise.seeds.clone()
+            noise.use(portion.noise)
 
     def _condition(self, group: Group, portion: Portion) -> Tensor | None:
         """The vectors of the pass that the group names, those of the portion's rows."""
@@ -183,7 +180,7 @@ class _Step:
 
     @torch.no_grad()
     def _replace_tokens(self, group: Group, portion: Portion) -> None:
-        """New ids in place of the chosen ones, from what came out of the same rows of an earlier pass."""
+        """New ids instead of the chosen ones, from what came out of the same rows of an earlier pass."""
         number, source = next(
             (number, each) for number, each in enumerate(self.plan.groups) if each.passes[0][0] == group.replaces
         )

@@ -53,9 +53,9 @@ class Feed:
         """How many of the batch's rows each process has."""
         return shares(len(self.plan.batch(number)))
 
-    def noise_seed(self, number: int, place: int) -> int:
+    def noise_seed(self, number: int, part: int) -> int:
         """Dropout follows from seed, process, batch and pass alone, so that a resumed run draws the same masks."""
-        drawn = np.random.SeedSequence([*self._draw(DROPOUT, number), place]).generate_state(1, np.uint64)
+        drawn = np.random.SeedSequence([*self._draw(DROPOUT, number), part]).generate_state(1, np.uint64)
         return int(drawn[0] >> 1)
 
     def token_spread(self) -> int:

@@ -22,8 +22,7 @@ from nearer.evaluation import Results, evaluate, load_tasks
 from nearer.methods import Method, known_methods
 from nearer.runs.checkpoints import best_folder, latest_checkpoint
 from nearer.runs.config import CONFIG, LOCK, RunConfig
-from nearer.storage.locks import written_by_us_alone
-from nearer.storage.whole import make_folder
+from nearer.storage.whole import make_folder, written_by_us_alone
 from nearer.teachers import RankEncoder, load_model
 from nearer.terminal import say
 from nearer.text.in_memory import Source
@@ -323,13 +322,13 @@ def _finish(
     progress: bool,
 ) -> TrainedModel:
     """The best weights as `model/`, scored on the test tasks that can be had."""
-    place = folder / "model"
+    model = folder / "model"
     checkpoints = folder / "checkpoints"
-    if not place.exists():
+    if not model.exists():
         if state.best_step is not None:
             encoder = Encoder.load(best_folder(checkpoints, state.best_step), device=encoder.device)
         encoder.provenance = {**provenance, "best_step": state.best_step, "dev_score": state.best_score}
-        method.finished(encoder, progress=progress).save(place)
+        method.finished(encoder, progress=progress).save(model)
     # the last checkpoint stays, so that the run can be looked at and trained further
     last = latest_checkpoint(checkpoints)
     for path in (*checkpoints.glob("best-*"), *checkpoints.glob("step-*")):
@@ -337,6 +336,6 @@ def _finish(
             shutil.rmtree(path, ignore_errors=True)
     scores = None
     if test_on and can_test(test_on, data):
-        scores = evaluate(load_model(place, device=encoder.device), load_tasks(test_on, data), progress=progress)
+        scores = evaluate(load_model(model, device=encoder.device), load_tasks(test_on, data), progress=progress)
         scores.write_json(folder / "scores.json")
-    return TrainedModel(folder, place, state.best_step, state.best_score, scores)
+    return TrainedModel(folder, model, state.best_step, state.best_score, scores)

@@ -63,8 +63,8 @@ class Selection:
         self.selecting = len(tasks)
         tasks += load_tasks(watch_on, data) if watch_on else []
         self.sentences = list(dict.fromkeys(sentence for task in tasks for sentence in task.sentences()))
-        places = {sentence: place for place, sentence in enumerate(self.sentences)}
-        self.tasks = [_Pairs(task, places) if task.pairs else _Other(task, places) for task in tasks]
+        rows = {sentence: row for row, sentence in enumerate(self.sentences)}
+        self.tasks = [_Pairs(task, rows) if task.pairs else _Other(task, rows) for task in tasks]
         names = [f"{task.name} {task.split}" for task in tasks]
         self.names = _distinct([*names[: self.selecting], *(f"{name} (watched)" for name in names[self.selecting :])])
         self._tokenised: Tokenised | None = None
@@ -95,9 +95,9 @@ class Selection:
 class _Pairs:
     """A task of pairs, scored on the device: where its sentences stand among all, and their gold scores."""
 
-    def __init__(self, task: Task, places: dict[str, int]) -> None:
-        self.first = torch.tensor([places[pair.first] for pair in task.pairs])
-        self.second = torch.tensor([places[pair.second] for pair in task.pairs])
+    def __init__(self, task: Task, rows: dict[str, int]) -> None:
+        self.first = torch.tensor([rows[pair.first] for pair in task.pairs])
+        self.second = torch.tensor([rows[pair.second] for pair in task.pairs])
         self.gold: NDArray[np.float64] = np.array([pair.score for pair in task.pairs], dtype=np.float64)
         self.positive = torch.from_numpy(np.flatnonzero(self.gold > positive_threshold(self.gold)))
 
@@ -120,17 +120,17 @@ class _Pairs:
 class _Other:
     """A task of any other kind, which scores itself."""
 
-    def __init__(self, task: Task, places: dict[str, int]) -> None:
+    def __init__(self, task: Task, rows: dict[str, int]) -> None:
         self.task = task
-        self.places = places
+        self.rows = rows
 
     def score(self, encoder: Encoder, vectors: Tensor) -> float | None:
-        return self.task.score(encoder, SentenceVectors(self.places, vectors.float().cpu().numpy())).score
+        return self.task.score(encoder, SentenceVectors(self.rows, vectors.float().cpu().numpy())).score
 
 
 def _distinct(names: list[str]) -> list[str]:
     """Names for the log: files in different folders may have the same."""
-    return [name if names.count(name) == 1 else f"{name} {place + 1}" for place, name in enumerate(names)]
+    return [name if names.count(name) == 1 else f"{name} {number + 1}" for number, name in enumerate(names)]
 
 
 def uniformity(vectors: Tensor, most: int = 2000) -> float:

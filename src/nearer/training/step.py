@@ -70,9 +70,9 @@ class PlainStep:
     def __call__(self, number: int, batches: Sequence[Prepared], rate: float) -> Readings:
         working = self.computation.working
         losses = []
-        for place, batch in enumerate(batches):
+        for turn, batch in enumerate(batches):
             tensors = {name: tensor.to(self.device, non_blocking=True) for name, tensor in batch.tensors.items()}
-            losses.append(self._backward(number + place, batch, tensors, 1 / len(batches)))
+            losses.append(self._backward(number + turn, batch, tensors, 1 / len(batches)))
         working.collect()
         set_rate(self.optimiser, rate)
         sum_gradients(self.parameters)
@@ -87,8 +87,8 @@ class PlainStep:
         return nullcontext()
 
     def _backward(self, number: int, batch: Prepared, tensors: dict[str, Tensor], share: float) -> Losses:
-        def seed(place: int) -> None:
-            seed_device(self.seed_of(number, place), self.device)
+        def seed(part: int) -> None:
+            seed_device(self.seed_of(number, part), self.device)
 
         return self.computation.backward(batch.plan, tensors, share, seed)
 

@@ -145,7 +145,7 @@ class Trainer:
     def prepared(self, step: int) -> list[Prepared]:
         """The batches of a step."""
         first = step * self.settings.accumulation
-        return [self._prepare(first + place) for place in range(self.settings.accumulation)]
+        return [self._prepare(first + turn) for turn in range(self.settings.accumulation)]
 
     def _prepare(self, number: int) -> Prepared:
         inputs = self.method.inputs(self.feed.batch(number))

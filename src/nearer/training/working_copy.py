@@ -189,23 +189,38 @@ def _encoders(model: nn.Module) -> list[Encoder]:
 
 
 class Noise:
-    """Dropout as a function of seeds: one for each dropout of the model, drawn anew for each pass."""
+    """Dropout as a function of seeds: one for each dropout of the model, drawn anew for each portion of a step.
+
+    Every portion has seeds of its own: the gradient of an earlier one still reads those it was computed with.
+    """
 
     def __init__(self, model: nn.Module) -> None:
-        places = [
-            (module, name)
+        found = [
+            (module, name, child.p)
             for module in model.modules()
             for name, child in module.named_children()
             if isinstance(child, nn.Dropout) and child.p > 0
         ]
-        device = next(model.parameters()).device
-        self.seeds = torch.zeros(len(places), dtype=torch.int64, device=device)
-        for number, (module, name) in enumerate(places):
-            rate = getattr(module, name).p
-            setattr(module, name, SeededDropout(rate, self.seeds[number : number + 1]))
+        self.device = next(model.parameters()).device
+        self.seeds: dict[int, Tensor] = {}  # by the number of the portion
+        self.dropouts = [SeededDropout(rate, self._seeds_of(0, len(found))[:1]) for _, _, rate in found]
+        for (module, name, _), dropout in zip(found, self.dropouts, strict=True):
+            setattr(module, name, dropout)
 
-    def draw(self) -> None:
-        self.seeds.random_()
+    def draw(self, portion: int) -> None:
+        """New seeds for this portion, which the dropouts have from now on."""
+        self._seeds_of(portion, len(self.dropouts)).random_()
+        self.use(portion)
+
+    def use(self, portion: int) -> None:
+        """The dropouts have the seeds that were drawn for this portion."""
+        for number, dropout in enumerate(self.dropouts):
+            dropout.seed = self.seeds[portion][number : number + 1]
+
+    def _seeds_of(self, portion: int, count: int) -> Tensor:
+        if portion not in self.seeds:
+            self.seeds[portion] = torch.zeros(count, dtype=torch.int64, device=self.device)
+        return self.seeds[portion]
 
 
 class SeededDropout(nn.Module):

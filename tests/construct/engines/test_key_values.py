@@ -21,12 +21,12 @@ class Told:
         self.expected: list[list[float]] = []
         self.next = 1.0
 
-    def place(self, rows: list[int], lengths: list[int]) -> None:
+    def put(self, rows: list[int], lengths: list[int]) -> None:
         numbers = np.cumsum([0, *lengths])
         values = torch.arange(self.next, self.next + numbers[-1])
         source = values[:, None, None].expand(-1, 2, 3), values[:, None, None].expand(-1, 2, 1)
         contexts = [np.arange(numbers[n], numbers[n + 1]) for n in range(len(rows))]
-        self.rows.place(rows, contexts, ([source[0]], [source[1]]))
+        self.rows.put(rows, contexts, ([source[0]], [source[1]]))
         self.next += float(numbers[-1])
         for row, context in zip(rows, contexts, strict=True):
             self.expected[row : row + 1] = [values[context].tolist()]
@@ -59,7 +59,7 @@ def test_rows_hold_what_they_were_given(data: st.DataObject) -> None:
         if data.draw(st.booleans()) or count == 0:
             rows = [*sorted(dropped), *range(count, count + data.draw(st.integers(0 if dropped else 1, 4)))]
             lengths = data.draw(st.lists(st.integers(0, 30), min_size=len(rows), max_size=len(rows)))
-            told.place(rows, lengths)
+            told.put(rows, lengths)
         else:
             moves = told.rows.drop(sorted(dropped))
             for source, target in moves.items():
@@ -74,9 +74,9 @@ def test_rows_hold_what_they_were_given(data: st.DataObject) -> None:
 def test_the_view_is_as_narrow_as_the_rows_are_long() -> None:
     """Running on for long costs no more than the rows in use: what ended is not looked at."""
     told = Told()
-    told.place([0, 1], [20, 5])
+    told.put([0, 1], [20, 5])
     for number in range(500):
-        told.place([number % 2], [20])
+        told.put([number % 2], [20])
         told.step()
         assert told.rows.mask().shape[-1] <= 20 + 2 + 2 * ALIGNED
     assert told.rows._columns <= 128

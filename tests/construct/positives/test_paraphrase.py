@@ -11,8 +11,7 @@ import transformers
 
 from nearer.construct.positives import WordFrequencies, generator_by_name
 from nearer.construct.positives.language_model import LanguageModel
-from nearer.construct.positives.paraphrase import Paraphraser, cleaned
-from nearer.construct.positives.rewriting import ROUNDS
+from nearer.construct.positives.rewriting import ROUNDS, Paraphraser, cleaned
 from nearer.errors import InputError, SettingError
 
 CPU = torch.device("cpu")

@@ -11,8 +11,7 @@ import torch
 
 from nearer.construct.positives import WordFrequencies, generator_by_name
 from nearer.construct.positives.language_model import LanguageModel
-from nearer.construct.positives.rewriting import ROUNDS
-from nearer.construct.positives.translation import BackTranslation
+from nearer.construct.positives.rewriting import ROUNDS, BackTranslation
 from nearer.errors import ModelError
 
 CPU = torch.device("cpu")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from nearer.methods import METHODS
 from nearer.training.trainer import Trainer
 
 TakeSteps = Callable[[Trainer, int], torch.Tensor]
@@ -98,6 +100,33 @@ def test_views_have_noise_of_their_own_and_steps_too(
     # equal masks for both views: each sentence is its own nearest
     assert bool((fixed[:, 0] < noisy[:, 0] - 0.1).all())
     assert noisy[:, 0].unique().numel() == 4
+
+
+@pytest.mark.parametrize("settings", [{"two_encoders": True}, {"mlm_weight": 0.5}], ids=str)
+def test_passes_one_after_the_other_have_noise_of_their_own(
+    settings: dict[str, Any], make_trainer: Callable[..., Trainer], take_steps: TakeSteps
+) -> None:
+    """The seeds of a pass are still there when its gradient is computed, after those of the next were drawn."""
+    trainer = make_trainer(**settings, dropout=0.3, precision="float32", learning_rate=1e-12)
+    losses = take_steps(trainer, 6)
+    assert trainer.take.graphs
+    assert losses.isfinite().all()
+    seeds = [tuple(each.tolist()) for each in trainer.working.noise.seeds.values()]
+    assert len(set(seeds)) == len(seeds) > 1
+
+
+def test_a_method_that_uses_all_of_the_contract_is_captured(
+    make_trainer: Callable[..., Trainer], take_steps: TakeSteps, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "plugins"))
+    from nearer_toy import Toy
+
+    monkeypatch.setitem(METHODS, "toy", Toy)
+    settings = {"method": "toy", "head": False, "pooling": "cls", "precision": "float32"}
+    fast = make_trainer(**settings)
+    found, wanted = take_steps(fast, 30), take_steps(make_trainer(**settings, compile=False), 30)
+    assert fast.take.graphs
+    torch.testing.assert_close(found, wanted, atol=1e-3, rtol=1e-3)
 
 
 def test_dropout_of_the_fast_step_is_that_of_the_plain_one_on_average(

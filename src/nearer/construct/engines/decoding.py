@@ -15,7 +15,7 @@ from nearer.construct.requests import Generated, Request
 from nearer.errors import ModelError, SettingError
 from nearer.units import LARGEST_SEED
 
-FAULTY = -1  # in place of a token where the model gave no numbers
+FAULTY = -1  # instead of a token where the model gave no numbers
 
 
 @dataclass(frozen=True)
@@ -119,58 +119,58 @@ class TokenTexts:
 
 
 class Answers:
-    """Places for `places` requests at a time. A place keeps its number as long as its request lasts."""
+    """Slots for `slots` requests at a time. A slot keeps its number as long as its request lasts."""
 
-    def __init__(self, places: int, texts: TokenTexts, decode: Callable[[list[int]], str]) -> None:
+    def __init__(self, slots: int, texts: TokenTexts, decode: Callable[[list[int]], str]) -> None:
         self._texts, self._decode = texts, decode
-        self._requests: list[Request | None] = [None] * places
-        self._tokens = np.zeros((places, 128), dtype=np.int64)
-        self._draws = np.zeros((places, 128))
-        self._counts = np.zeros(places, dtype=np.int64)
-        self._limits = np.zeros(places, dtype=np.int64)
-        self._one_line = np.zeros(places, dtype=bool)
-        self._has_text = np.zeros(places, dtype=bool)
-        self._by_model = np.zeros(places, dtype=bool)
+        self._requests: list[Request | None] = [None] * slots
+        self._tokens = np.zeros((slots, 128), dtype=np.int64)
+        self._draws = np.zeros((slots, 128))
+        self._counts = np.zeros(slots, dtype=np.int64)
+        self._limits = np.zeros(slots, dtype=np.int64)
+        self._one_line = np.zeros(slots, dtype=bool)
+        self._has_text = np.zeros(slots, dtype=bool)
+        self._by_model = np.zeros(slots, dtype=bool)
 
     def free(self) -> list[int]:
-        return [place for place, request in enumerate(self._requests) if request is None]
+        return [slot for slot, request in enumerate(self._requests) if request is None]
 
-    def begin(self, place: int, request: Request, draws: npt.NDArray[np.float64]) -> None:
+    def begin(self, slot: int, request: Request, draws: npt.NDArray[np.float64]) -> None:
         """draws: one random number for each token it may have; as many as there are is its limit."""
         if (limit := len(draws)) > self._tokens.shape[1]:
             wider = ((0, 0), (0, limit - self._tokens.shape[1]))
             self._tokens, self._draws = np.pad(self._tokens, wider), np.pad(self._draws, wider)
-        self._requests[place] = request
-        self._draws[place, :limit] = draws
-        self._counts[place], self._limits[place] = 0, limit
-        self._one_line[place] = request.one_line
-        self._has_text[place] = self._by_model[place] = False
+        self._requests[slot] = request
+        self._draws[slot, :limit] = draws
+        self._counts[slot], self._limits[slot] = 0, limit
+        self._one_line[slot] = request.one_line
+        self._has_text[slot] = self._by_model[slot] = False
 
-    def draws(self, places: Ids) -> npt.NDArray[np.float64]:
+    def draws(self, slots: Ids) -> npt.NDArray[np.float64]:
         """The random numbers for the next token of each."""
-        drawn: npt.NDArray[np.float64] = self._draws[places, self._counts[places]]
+        drawn: npt.NDArray[np.float64] = self._draws[slots, self._counts[slots]]
         return drawn
 
-    def take(self, places: Ids, tokens: Ids) -> Ids:
-        """One more token for each of the places; returns those that have ended with it."""
-        self._tokens[places, self._counts[places]] = tokens
-        self._counts[places] += 1
+    def take(self, slots: Ids, tokens: Ids) -> Ids:
+        """One more token for each of the slots; returns those that have ended with it."""
+        self._tokens[slots, self._counts[slots]] = tokens
+        self._counts[slots] += 1
         texts = self._texts
-        has_text = self._has_text[places]
-        line_ends = texts.breaks[tokens] & (has_text | texts.visible_before_break[tokens]) & self._one_line[places]
+        has_text = self._has_text[slots]
+        line_ends = texts.breaks[tokens] & (has_text | texts.visible_before_break[tokens]) & self._one_line[slots]
         by_model = texts.ends[tokens] | line_ends
-        self._has_text[places] = has_text | texts.visible[tokens]
-        self._by_model[places] = by_model
-        ended: Ids = places[by_model | (self._counts[places] >= self._limits[places])]
+        self._has_text[slots] = has_text | texts.visible[tokens]
+        self._by_model[slots] = by_model
+        ended: Ids = slots[by_model | (self._counts[slots] >= self._limits[slots])]
         return ended
 
-    def finish(self, place: int) -> Generated:
-        """The answer of an ended place, which is free from here on."""
-        request = self._requests[place]
+    def finish(self, slot: int) -> Generated:
+        """The answer of an ended slot, which is free from here on."""
+        request = self._requests[slot]
         assert request is not None
-        self._requests[place] = None
-        ids = self._tokens[place, : self._counts[place]].tolist()
-        by_model = bool(self._by_model[place])
+        self._requests[slot] = None
+        ids = self._tokens[slot, : self._counts[slot]].tolist()
+        by_model = bool(self._by_model[slot])
         text = self._decode(ids[:-1] if self._texts.ends[ids[-1]] else ids).strip()
         if request.one_line and text:
             text = text.splitlines()[0].rstrip()

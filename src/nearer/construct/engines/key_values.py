@@ -6,7 +6,7 @@ stand:
 
     row 0    . . . . i i i s s s t t t t |        i: instruction, s: sentence, t: generated, |: the column
     row 1    . . i i i s s s s s s s t t |        .: left over from earlier rows, not seen
-    row 2    . . . . . . . i i i s s s s |        (just placed)
+    row 2    . . . . . . . i i i s s s s |        (just put)
 
 When the column reaches the end of the buffer, what is in use moves to its beginning.
 
@@ -51,8 +51,8 @@ class Rows(DynamicCache):
         self.column = 0  # where the next token of all rows goes
         self._begins_changed()
 
-    def place(self, rows: Sequence[int], contexts: Sequence[Ids], source: tuple[list[Tensor], list[Tensor]]) -> None:
-        """Put contexts into rows. contexts: for each, the places of its tokens in `source`, layers of (tokens, …)."""
+    def put(self, rows: Sequence[int], contexts: Sequence[Ids], source: tuple[list[Tensor], list[Tensor]]) -> None:
+        """Put contexts into rows. contexts: for each, the indices of its tokens in `source`, layers of (tokens, …)."""
         if not rows:
             return
         lengths = np.array([len(context) for context in contexts])
@@ -129,7 +129,7 @@ class Rows(DynamicCache):
             return
         first, column = self._first(), self.column
         used = column - first
-        to = -(-max(used, before + ALIGNED) // ALIGNED) * ALIGNED  # the column's new place
+        to = -(-max(used, before + ALIGNED) // ALIGNED) * ALIGNED  # where the column moves
         rows, columns = max(rows, len(self._begins)), self._columns
         if columns < 2 * to:
             columns = 3 * to  # so that what is moved each time was written in at least as many steps

@@ -121,7 +121,7 @@ def _by_rows(model: Any, shapes: list[LayerShape], tokens: list[int]) -> Tensor:
     rows = Rows(shapes, model.dtype, model.device)
     contexts = [tuple(tokens[:-2]), tuple(tokens[:3])]
     prompts.compute(contexts)
-    rows.place([0, 1], [prompts.tokens(context) for context in contexts], prompts.layers)
+    rows.put([0, 1], [prompts.tokens(context) for context in contexts], prompts.layers)
     logits = None
     for pair in ([tokens[-2], tokens[3]], [tokens[-1], tokens[4]]):
         logits = next_logits(model, rows, torch.tensor(pair, device=model.device), len(tokens))

@@ -72,7 +72,7 @@ class LlamaCppEngine:
     def text(self, ids: list[int]) -> str:
         return b"".join(self._pieces[token] for token in ids).decode(errors="replace")
 
-    def places(self) -> Answers:
+    def slots(self) -> Answers:
         return Answers(self.batch, self._texts, self.text)
 
     def _prompt_ids(self, prompt: str) -> Context:
@@ -85,7 +85,7 @@ class LlamaCppEngine:
 class _Running:
     """A request that is being answered. prompts, sequences: near first; waiting: tokens to decode, for each."""
 
-    place: int
+    slot: int
     guidance: float
     prompts: list[Context]
     sequences: list[int]
@@ -98,7 +98,7 @@ class _Batch:
 
     def __init__(self, engine: LlamaCppEngine, requests: deque[Request]) -> None:
         self.engine, self.file, self.requests = engine, engine.file, requests
-        self.answered = engine.places()
+        self.answered = engine.slots()
         self.running: list[_Running] = []
         self.beginning: Context | None = None
         self.free = list(range(1, 1 + 2 * engine.batch))
@@ -116,21 +116,21 @@ class _Batch:
             if self.running:
                 for one in self._step():
                     self._rest(one)
-                    yield self.answered.finish(one.place)
+                    yield self.answered.finish(one.slot)
 
     def _start(self, request: Request, prompts: list[Context]) -> None:
         self._find_beginning(prompts)
         engine = self.engine
         limit = min(request.max_new_tokens or engine.max_new_tokens, self.file.window - max(map(len, prompts)))
-        place = self.answered.free()[0]
-        self.answered.begin(place, request, engine.choosing.draws(request.number, request.step, limit))
+        slot = self.answered.free()[0]
+        self.answered.begin(slot, request, engine.choosing.draws(request.number, request.step, limit))
         taken = [self._sequence(prompt) for prompt in prompts]
         waiting = [
             [Token(token, sequence, n, n == len(prompt) - 1) for n, token in enumerate(prompt) if n >= known]
             for prompt, (sequence, known) in zip(prompts, taken, strict=True)
         ]
         sequences = [sequence for sequence, _ in taken]
-        self.running.append(_Running(place, request.guidance, prompts, sequences, waiting))
+        self.running.append(_Running(slot, request.guidance, prompts, sequences, waiting))
 
     def _find_beginning(self, prompts: list[Context]) -> None:
         """What the first two different prompts share is computed once and copied into other sequences."""
@@ -174,20 +174,20 @@ class _Batch:
         scores = torch.from_numpy(self.file.decode([token for one in running for row in one.waiting for token in row]))
         ends = np.cumsum([len(one.sequences) for one in running])
         near, far = ends - [len(one.sequences) for one in running], ends - 1
-        places = np.array([one.place for one in running])
+        slots = np.array([one.slot for one in running])
         guidance = torch.tensor([one.guidance for one in running])
-        draws = None if engine.choosing.greedy else torch.from_numpy(self.answered.draws(places))
+        draws = None if engine.choosing.greedy else torch.from_numpy(self.answered.draws(slots))
         tokens = engine.choosing.choose(scores[near], scores[far], guidance, draws).numpy()
         check_tokens(tokens, str(self.file.path))
-        ended = set(self.answered.take(places, tokens).tolist())
+        ended = set(self.answered.take(slots, tokens).tolist())
         for one, token in zip(running, tokens.tolist(), strict=True):
             one.waiting = [
                 [Token(token, sequence, len(prompt) + one.generated, True)]
                 for sequence, prompt in zip(one.sequences, one.prompts, strict=True)
             ]
             one.generated += 1
-        self.running = [one for one in running if one.place not in ended]
-        return [one for one in running if one.place in ended]
+        self.running = [one for one in running if one.slot not in ended]
+        return [one for one in running if one.slot in ended]
 
 
 WINDOW = 2048  # tokens of a sequence: memory for all of them is taken at once

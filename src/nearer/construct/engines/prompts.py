@@ -72,7 +72,7 @@ class Prompts:
         return np.concatenate([np.arange(kept.shared), np.arange(kept.at, kept.at + kept.length)])
 
     def compute(self, contexts: Sequence[Context]) -> None:
-        """Keep these contexts, in place of the oldest ones."""
+        """Keep these contexts and drop the oldest ones."""
         self._find_shared(contexts)
         self._reserve(sum(len(context) - len(self._shared) for context in contexts))
         for chunk in self._chunks(sorted(contexts, key=len)):
@@ -136,12 +136,12 @@ class Prompts:
             beginning = [keys[:shared] for keys in self._keys], [values[:shared] for values in self._values]
             cache = _pass(self._forward, own, *beginning, self._dtype, self._device)
             real = torch.arange(max(lengths))[None] < torch.tensor(lengths)[:, None]
-            places = real.flatten().nonzero()[:, 0].to(self._device)
+            indices = real.flatten().nonzero()[:, 0].to(self._device)
             to = slice(self._next, self._next + total)
             for layer, (keys, values) in enumerate(cache.new):
                 # (contexts, heads, tokens, width) → (contexts · tokens, heads, width)
-                self._keys[layer][to] = keys.transpose(1, 2).flatten(0, 1)[places]
-                self._values[layer][to] = values.transpose(1, 2).flatten(0, 1)[places]
+                self._keys[layer][to] = keys.transpose(1, 2).flatten(0, 1)[indices]
+                self._values[layer][to] = values.transpose(1, 2).flatten(0, 1)[indices]
         for context, length in zip(contexts, lengths, strict=True):
             self._kept[context] = _Kept(shared, self._next, length)
             self._next += length

@@ -19,16 +19,16 @@ from nearer.construct.engines.prompts import Context, Prompts, chat_ids
 from nearer.construct.model_files import digest
 from nearer.construct.requests import Generated, Request
 
-KEPT_FOR_EACH = 256  # tokens of prompts that are kept, for each place
+KEPT_FOR_EACH = 256  # tokens of prompts that are kept, for each slot
 Prompt = tuple[int, ...]
 CHUNK = {"cpu": 512, "cuda": 16384}  # tokens of prompts in one pass
 
 
 @dataclass
 class _Running:
-    """A request that is being answered: its place among the answers, and its rows, near first."""
+    """A request that is being answered: its slot among the answers, and its rows, near first."""
 
-    place: int
+    slot: int
     guidance: float
     rows: list[int]
 
@@ -116,11 +116,11 @@ class _Batch:
                 if admitted.prompts or self.idle_rows:
                     self._start(admitted.prompts)
             if self.running:
-                for place in self._step():
-                    yield self.answered.finish(place)
+                for slot in self._step():
+                    yield self.answered.finish(slot)
 
     def _worth_refilling(self) -> bool:
-        """A pass for prompts takes about as long as a step, so a few free places are waited for."""
+        """A pass for prompts takes about as long as a step, so a few free slots are waited for."""
         free = self.engine.batch - len(self.running)
         return not self.running or not self.requests or free >= max(1, self.engine.batch // 8)
 
@@ -141,27 +141,25 @@ class _Batch:
         engine = self.engine
         unused = deque([*self.idle_rows, *range(self.rows.count, 2 * engine.batch)])
         contexts: dict[int, Context] = {}
-        for (request, prompts), place in zip(admitted, self.answered.free(), strict=False):
+        for (request, prompts), slot in zip(admitted, self.answered.free(), strict=False):
             limit = min(request.max_new_tokens or engine.max_new_tokens, engine.window - max(map(len, prompts)))
-            self.answered.begin(place, request, engine.choosing.draws(request.number, request.step, limit))
+            self.answered.begin(slot, request, engine.choosing.draws(request.number, request.step, limit))
             rows = [unused.popleft() for _ in prompts]
-            self.running.append(_Running(place, request.guidance, rows))
+            self.running.append(_Running(slot, request.guidance, rows))
             for row, prompt in zip(rows, prompts, strict=True):
                 contexts[row], self.row_tokens[row] = prompt[:-1], prompt[-1]
-        self._place(contexts)
+        self._put(contexts)
         self._close_gaps([row for row in self.idle_rows if row not in contexts])
         self._arrange()
 
-    def _place(self, contexts: dict[int, Context]) -> None:
-        """Known contexts first: computing others may take their place."""
+    def _put(self, contexts: dict[int, Context]) -> None:
+        """Known contexts first: computing others may overwrite them."""
         fresh = [context for context in dict.fromkeys(contexts.values()) if context not in self.prompts]
         known = {row: context for row, context in contexts.items() if context in self.prompts}
         for part in (known, {row: context for row, context in contexts.items() if row not in known}):
             if part is not known and fresh:
                 self.prompts.compute(fresh)
-            self.rows.place(
-                list(part), [self.prompts.tokens(context) for context in part.values()], self.prompts.layers
-            )
+            self.rows.put(list(part), [self.prompts.tokens(context) for context in part.values()], self.prompts.layers)
 
     def _close_gaps(self, rows: list[int]) -> None:
         moves = self.rows.drop(rows)
@@ -174,7 +172,7 @@ class _Batch:
     def _arrange(self) -> None:
         """Where the rows of each running request are, on the device: what the steps use until one ends or begins."""
         device, running = self.engine.language.device, self.running
-        self.places = np.array([one.place for one in running], dtype=np.int64)
+        self.slots = np.array([one.slot for one in running], dtype=np.int64)
         self.owner = np.zeros(self.rows.count, dtype=np.int64)  # of each row, among the running
         for number, one in enumerate(running):
             self.owner[one.rows] = number
@@ -186,7 +184,7 @@ class _Batch:
 
     @torch.inference_mode()
     def _step(self) -> list[int]:
-        """One token for all; the places whose answers have ended."""
+        """One token for all; the slots whose answers have ended."""
         engine = self.engine
         logits = next_logits(engine.language.model, self.rows, self.tokens, engine.window)
         chosen = engine.choosing.choose(logits[self.near], logits[self.far], self.guidance, self._draws())
@@ -194,14 +192,14 @@ class _Batch:
         tokens = chosen.cpu().numpy()  # the one moment of a step in which the host waits
         check_tokens(tokens, engine.language.name)
         self.row_tokens[: self.rows.count] = tokens[self.owner]
-        ended = set(self.answered.take(self.places, tokens).tolist())
+        ended = set(self.answered.take(self.slots, tokens).tolist())
         if ended:
-            self.idle_rows += [row for one in self.running if one.place in ended for row in one.rows]
-            self.running = [one for one in self.running if one.place not in ended]
+            self.idle_rows += [row for one in self.running if one.slot in ended for row in one.rows]
+            self.running = [one for one in self.running if one.slot not in ended]
             self._arrange()
         return sorted(ended)
 
     def _draws(self) -> Tensor | None:
         if self.engine.choosing.greedy:
             return None
-        return torch.from_numpy(self.answered.draws(self.places)).to(self.engine.language.device)
+        return torch.from_numpy(self.answered.draws(self.slots)).to(self.engine.language.device)

@@ -73,8 +73,7 @@ def generator_by_name(
     if kind == "noise":
         return NoiseGenerator(words())
     # imported here: noise alone needs none of the models' libraries
-    from nearer.construct.positives.paraphrase import Paraphraser, read_template
-    from nearer.construct.positives.translation import BackTranslation
+    from nearer.construct.positives.rewriting import BackTranslation, Paraphraser, read_template
 
     plain_first, beams = _plain_first(settings), _beams(settings)
     if kind == "back-translation":

@@ -114,19 +114,19 @@ class LanguageModel:
         if self.sequence_to_sequence:  # the output has positions of its own
             limits = [min(limit, self.longest) for limit in limits]
         results = [Generation("", "input too long")] * len(inputs)
-        fitting = [place for place, ids in enumerate(inputs) if ids and self._fits(len(ids), limits[place])]
-        order = longest_first(np.array([len(inputs[place]) for place in fitting], dtype=np.int64))
-        places = [fitting[number] for number in order]
+        fitting = [index for index, ids in enumerate(inputs) if ids and self._fits(len(ids), limits[index])]
+        order = longest_first(np.array([len(inputs[index]) for index in fitting], dtype=np.int64))
+        indices = [fitting[number] for number in order]
         start = 0
         budget = BATCH_TOKENS.get(self.device.type, BATCH_TOKENS["cpu"]) // self.beams
-        for size in cut(np.array([len(inputs[place]) for place in places], dtype=np.int64), budget):
-            batch = places[start : start + size]
+        for size in cut(np.array([len(inputs[index]) for index in indices], dtype=np.int64), budget):
+            batch = indices[start : start + size]
             start += size
-            limit = max(limits[place] for place in batch)
-            for place, ids in zip(
-                batch, self._new_tokens([inputs[place] for place in batch], limit, ends), strict=True
+            limit = max(limits[index] for index in batch)
+            for index, ids in zip(
+                batch, self._new_tokens([inputs[index] for index in batch], limit, ends), strict=True
             ):
-                results[place] = self._read(ids, limits[place], ends)
+                results[index] = self._read(ids, limits[index], ends)
         return results
 
     def _fits(self, length: int, limit: int) -> bool:
@@ -138,9 +138,9 @@ class LanguageModel:
         mask = torch.zeros((len(inputs), width), dtype=torch.long)
         for row, tokens in enumerate(inputs):
             # a causal model goes on at the right end, so its padding is on the left
-            place = slice(0, len(tokens)) if self.sequence_to_sequence else slice(width - len(tokens), width)
-            ids[row, place] = torch.tensor(tokens)
-            mask[row, place] = 1
+            columns = slice(0, len(tokens)) if self.sequence_to_sequence else slice(width - len(tokens), width)
+            ids[row, columns] = torch.tensor(tokens)
+            mask[row, columns] = 1
         with torch.inference_mode(), quiet():
             generated: Any = self.model.generate(
                 input_ids=ids.to(self.device),
@@ -153,7 +153,7 @@ class LanguageModel:
 
     def _read(self, ids: list[int], limit: int, ends: Sequence[int]) -> Generation:
         stops = {*self.ends, *ends}
-        end = next((place for place, token in enumerate(ids[:limit]) if token in stops), None)
+        end = next((index for index, token in enumerate(ids[:limit]) if token in stops), None)
         # the end itself too: one that stands for a line break may hold the last letters
         text = self.tokenizer.decode(ids[: limit if end is None else end + 1], skip_special_tokens=True)
         return Generation(text.strip(), "no end" if end is None else None)

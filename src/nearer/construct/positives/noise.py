@@ -104,7 +104,7 @@ DRAWS = 10
 class Noise:
     """Changes a sentence a little, at random; each of the two ways half the time.
 
-    mask: what stands in a masked word's place. None removes the word: right for readers that know no mask, to whom
+    mask: what stands instead of a masked word. None removes the word: right for readers that know no mask, to whom
     "[MASK]" is a word like others that they would translate or copy, while a gap they close. Masking leaves at least
     one word, so a sentence of one word only gets insertions. Spaces between words become single ones.
     """
@@ -116,7 +116,7 @@ class Noise:
     def __call__(self, sentence: str, random: Random) -> str:
         """The sentence, which must have a word, with noise; never equal to it."""
         pieces, joint = split(sentence)
-        maskable = [place for place, piece in enumerate(pieces) if has_word(piece) and piece.strip() != self.mask]
+        maskable = [index for index, piece in enumerate(pieces) if has_word(piece) and piece.strip() != self.mask]
         number = 1 + _draw(random, 2)
         if len(maskable) > 1 and _draw(random, 2):
             pieces = self._masked(pieces, maskable, min(number, len(maskable) - 1), random)
@@ -130,14 +130,14 @@ class Noise:
     def _insert(self, pieces: list[str], number: int, unspaced: bool, random: Random) -> None:
         frequent = self.words.fitting(unspaced)
         for _ in range(number):
-            place = _draw(random, len(pieces) + 1)
-            pieces.insert(place, frequent[_draw(random, len(frequent))])
+            index = _draw(random, len(pieces) + 1)
+            pieces.insert(index, frequent[_draw(random, len(frequent))])
 
     def _masked(self, pieces: list[str], maskable: list[int], number: int, random: Random) -> list[str]:
         masked = {maskable.pop(_draw(random, len(maskable))) for _ in range(number)}
         if self.mask is None:
-            return [piece for place, piece in enumerate(pieces) if place not in masked]
-        return [_in_place(piece, self.mask) if place in masked else piece for place, piece in enumerate(pieces)]
+            return [piece for index, piece in enumerate(pieces) if index not in masked]
+        return [_masked_piece(piece, self.mask) if index in masked else piece for index, piece in enumerate(pieces)]
 
 
 class NoiseGenerator:
@@ -167,7 +167,7 @@ class NoiseGenerator:
         return list(found)
 
 
-def _in_place(piece: str, mask: str) -> str:
+def _masked_piece(piece: str, mask: str) -> str:
     """The mask with the spaces that follow the piece where it came with them."""
     return mask + piece[len(piece.rstrip()) :]
 

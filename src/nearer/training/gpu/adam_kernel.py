@@ -81,7 +81,7 @@ def _adam_update(
 
 @dataclass(frozen=True)
 class Trained:
-    """A weight with what is known of its gradient's place, and its lower-precision copy if it has one."""
+    """A weight with what is known of where its gradient lies, and its lower-precision copy if it has one."""
 
     weight: Tensor
     gradient: Tensor
@@ -104,7 +104,7 @@ class _Group:
         assert all(tensor.is_contiguous() for tensor in tensors)
         addresses = [tensor.data_ptr() for tensor in tensors]
         sizes = [member.weight.numel() for member in members]
-        chunks = [(n, place) for n, size in enumerate(sizes) for place in range(triton.cdiv(size, CHUNK))]
+        chunks = [(n, chunk) for n, size in enumerate(sizes) for chunk in range(triton.cdiv(size, CHUNK))]
         self.table = tuple(torch.tensor(numbers, dtype=torch.int64) for numbers in (addresses, sizes, chunks))
         self.grid = (len(chunks),)
         self.kind = {

@@ -76,24 +76,24 @@ class FastStep:
         current.wait_stream(self.stream)
 
     def _step(self, number: int, batches: Sequence[Prepared], rate: float) -> Readings:
-        if not all(self._ready(batch, place, len(batches)) for place, batch in enumerate(batches)):
+        if not all(self._ready(batch, turn, len(batches)) for turn, batch in enumerate(batches)):
             return self.plain(number, batches, rate)
         set_rate(self.optimiser, rate)
         values = []
-        for place, batch in enumerate(batches):
-            graph = self.graphs[_key(batch, place, len(batches))]
+        for turn, batch in enumerate(batches):
+            graph = self.graphs[_key(batch, turn, len(batches))]
             for name, tensor in batch.tensors.items():
                 graph.tensors[name].copy_(tensor, non_blocking=True)
-            seed_device(self.seed_of(number + place, 0), self.device)
+            seed_device(self.seed_of(number + turn, 0), self.device)
             graph.graph.replay()
             values.append(graph.values.clone())
         if self.update is not None:
             self.update.replay()
         return Readings.of(graph.names, values, self.norm)
 
-    def _ready(self, batch: Prepared, place: int, count: int) -> bool:
+    def _ready(self, batch: Prepared, turn: int, count: int) -> bool:
         """Whether there is a graph for this batch; captured now if that is worth it."""
-        key = _key(batch, place, count)
+        key = _key(batch, turn, count)
         if key in self.graphs:
             return True
         # attention other than our kernel draws its dropout from the device, and a graph cannot seed that for each pass
@@ -105,7 +105,7 @@ class FastStep:
         started = time.perf_counter()
         self.capture = self._can_be_captured(batch, count)
         if self.capture:
-            self.graphs[key] = self._captured(batch, place == 0, count)
+            self.graphs[key] = self._captured(batch, turn == 0, count)
             if count > 1 and self.update is None:
                 self._capture_update()
         self.start_up_seconds += time.perf_counter() - started
@@ -210,8 +210,8 @@ def _as_if_captured() -> Iterator[None]:
         torch.cuda.set_sync_debug_mode(before)
 
 
-def _key(batch: Prepared, place: int, count: int) -> tuple[Any, ...]:
-    return (count, place == 0, *batch.key)
+def _key(batch: Prepared, turn: int, count: int) -> tuple[Any, ...]:
+    return (count, turn == 0, *batch.key)
 
 
 def compile_blocks(working: WorkingCopy, *, dynamic: bool) -> None:
@@ -224,7 +224,7 @@ def compile_blocks(working: WorkingCopy, *, dynamic: bool) -> None:
 
 
 def _keep_compiled_code() -> None:
-    """In our cache, unless the user named another place: torch's own is a temporary folder."""
+    """In our cache, unless the user named another folder: torch's own is a temporary folder."""
     from torch._inductor.runtime.cache_dir_utils import default_cache_dir
 
     named = os.environ.get("TORCHINDUCTOR_CACHE_DIR")

@@ -1,1 +1,0 @@
-"""Speed, measured against the peers in the same process run: `nearer bench`."""

@@ -1,0 +1,288 @@
+"""PromptBERT, SNCSE and DiffCSE in the loop: whole steps against plain ones, and every way of taking a step."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import prompt_by_hand as by_hand
+import pytest
+import torch
+import transformers
+import yaml
+from test_method_contract import pack
+from test_processes import in_processes
+
+from nearer.errors import ModelError, SettingError
+from nearer.text.negation import negate
+from nearer.training import resume, train
+from nearer.training.step import learning_rate
+from nearer.training.trainer import Trainer
+
+TakeSteps = Callable[[Trainer, int], torch.Tensor]
+PROMPT = {
+    "template": "a man {sentence} is [MASK].",
+    "second_template": "a dog {sentence} is [MASK] far.",
+    "max_length": 30,
+}
+OF = {
+    "promptbert": PROMPT | {"pooling": "mask"},
+    "sncse": PROMPT | {"pooling": "mask", "margin_weight": 0.5},
+    "diffcse": {"pooling": "cls", "detection_weight": 0.5, "max_length": 16},
+}
+
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("promptbert", "sncse")]
+
+
+@pytest.fixture
+def generator(tiny_model: Callable[[str], Path], tmp_path: Path) -> Path:
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tiny_model("bert"))
+    sizes = {"dim": 16, "n_layers": 1, "n_heads": 2, "hidden_dim": 32, "vocab_size": len(tokenizer)}
+    torch.manual_seed(3)
+    model = transformers.DistilBertForMaskedLM(transformers.DistilBertConfig(**sizes, max_position_embeddings=66))
+    model.save_pretrained(tmp_path / "generator")
+    tokenizer.save_pretrained(tmp_path / "generator")
+    return tmp_path / "generator"
+
+
+@pytest.fixture
+def make(make_trainer: Callable[..., Trainer], generator: Path) -> Callable[..., Trainer]:
+    def made(method: str, kind: str = "bert", **settings: Any) -> Trainer:
+        own = {"generator": str(generator)} if method == "diffcse" else {}
+        return make_trainer(kind, method=method, head=False, **{**OF[method], **own, **settings})
+
+    return made
+
+
+class TestAgainstPlainLoops:
+    def losses(self, trainer: Trainer, loss: Callable[[Any, int], torch.Tensor], steps: int = 3) -> None:
+        """The same steps by hand, AdamW and its schedule included, from a copy of the model."""
+        model = copy.deepcopy(trainer.model).eval()
+        parameters = [each for each in model.parameters() if each.requires_grad]
+        settings = trainer.settings
+        optimiser = torch.optim.AdamW(parameters, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0)
+        wanted = []
+        for step in range(steps):
+            value = loss(model, step)
+            value.backward()
+            torch.nn.utils.clip_grad_norm_(parameters, 1.0)
+            for group in optimiser.param_groups:
+                group["lr"] = learning_rate(step, trainer.steps, settings)
+            optimiser.step()
+            optimiser.zero_grad()
+            wanted.append(value.item())
+        try:
+            found = [trainer.advance().values[0].item() for _ in range(steps)]
+        finally:
+            trainer.close()
+        assert found == pytest.approx(wanted, rel=1e-5)
+
+    @pytest.mark.parametrize("denoising", [True, False])
+    def test_promptbert(self, make: Callable[..., Trainer], denoising: bool) -> None:
+        trainer = make("promptbert", denoising=denoising, learning_rate=1e-3)
+        self.losses(trainer, lambda model, step: by_hand.promptbert(trainer, model, step, denoising=denoising))
+
+    def test_sncse(self, make: Callable[..., Trainer], corpus: Path) -> None:
+        trainer = make("sncse", learning_rate=1e-3)
+        lines = corpus.read_text().splitlines()
+
+        def negated(step: int) -> list[list[int]]:
+            texts = [negate(lines[record]) for record in trainer.feed.batch(step).records]
+            tokens = [trainer.encoder.tokenizer.encode(text, add_special_tokens=False) for text in texts]
+            room = 30 - trainer.method.views.second.size
+            return [each[: 30 - trainer.method.views.first.size][:room] for each in tokens]
+
+        self.losses(trainer, lambda model, step: by_hand.sncse(trainer, model, step, negated(step)))
+
+    @pytest.mark.parametrize("way", [{}, {"replacement": "argmax", "replaced": "all"}])
+    def test_diffcse(self, make: Callable[..., Trainer], generator: Path, way: dict[str, str]) -> None:
+        trainer = make("diffcse", learning_rate=1e-3, **way)
+        theirs = transformers.DistilBertForMaskedLM.from_pretrained(generator).eval()
+        self.losses(trainer, lambda model, step: by_hand.diffcse(trainer, model, step, theirs))
+
+
+class TestWaysOfTakingAStep:
+    @pytest.mark.parametrize("method", OF)
+    def test_pieces_packed_and_rectangles(
+        self, make: Callable[..., Trainer], take_steps: TakeSteps, method: str
+    ) -> None:
+        wanted = take_steps(make(method), 4)
+        for other in (make(method, piece=3), pack(make(method))):
+            torch.testing.assert_close(take_steps(other, 4), wanted, atol=1e-4, rtol=1e-3)
+
+    @pytest.mark.parametrize("kind", ["roberta", "mobilebert"])
+    def test_other_backbones(self, make: Callable[..., Trainer], take_steps: TakeSteps, kind: str) -> None:
+        wanted = take_steps(make("promptbert", kind, max_length=40), 3)
+        torch.testing.assert_close(
+            take_steps(make("promptbert", kind, piece=3, max_length=40), 3), wanted, atol=1e-4, rtol=1e-3
+        )
+        own = {"generator": None} if kind == "roberta" else {}
+        assert take_steps(make("diffcse", kind, **own), 2).isfinite().all()
+
+    def test_bare_templates_are_computed_once_a_length(self, make: Callable[..., Trainer]) -> None:
+        trainer = make("promptbert", batch_size=40)
+        lengths = {len(row) for row in trainer.feed.batch(0).fields[0]}
+        group = next(g for g in trainer.prepared(0)[0].plan.groups if g.passes[0][0] == "bare first")
+        [portion] = group.portions
+        assert portion.rows == 80
+        assert portion.distinct == -(-2 * len(lengths) // 32) * 32
+
+    @pytest.mark.parametrize(
+        "method", ["diffcse", *(pytest.param(name, marks=pytest.mark.slow) for name in ("promptbert", "sncse"))]
+    )
+    def test_two_processes_equal_one(
+        self,
+        method: str,
+        recipe: Path,
+        corpus: Path,
+        generator: Path,
+        tmp_path: Path,
+        weights: Callable[[Path], dict[str, Any]],
+    ) -> None:
+        settings = _settings(method, generator) | {"dropout": 0.0, "batch_size": 7, "max_steps": 6}
+        settings |= {"learning_rate": 1e-5, "select_on": [], "test_on": []}
+        if method == "diffcse":  # each process draws its own masks and dropout, so there are none of either
+            settings |= {"mask_rate": 1e-9, "replacement": "argmax", "replaced": "all", "contrastive_weight": 0}
+        train(recipe, corpus, out=tmp_path / "one", settings=settings)
+        in_processes(2, str(recipe), str(corpus), str(tmp_path / "two"), yaml.safe_dump(settings))
+        one, two = (
+            [json.loads(line) for line in (tmp_path / name / "metrics.jsonl").read_text().splitlines()]
+            for name in ("one", "two")
+        )
+        assert len(one) == len(two) == 6
+        for alone, together in zip(one, two, strict=True):
+            assert together["loss"] == pytest.approx(alone["loss"], rel=1e-3, abs=1e-5)
+            assert together["gradient_norm"] == pytest.approx(alone["gradient_norm"], rel=1e-2, abs=1e-5)
+        moments = {name: value for name, value in weights(tmp_path / "one").items() if name.endswith(":exp_avg")}
+        assert moments
+        for name, value in moments.items():
+            torch.testing.assert_close(weights(tmp_path / "two")[name], value, atol=1e-5, rtol=1e-2)
+
+
+def _settings(method: str, generator: Path) -> dict[str, Any]:
+    own = {"generator": str(generator)} if method == "diffcse" else {}
+    return {"method": method, "head": False, "learning_rate": 1e-4, **OF[method], **own}
+
+
+class TestWhatReachesWhat:
+    def test_the_generator_is_frozen_and_the_rest_is_trained(self, make: Callable[..., Trainer]) -> None:
+        for piece in (None, 3):
+            trainer = make("diffcse", piece=piece, replaced="all", replacement="argmax")
+            before = {name: value.clone() for name, value in trainer.model.state_dict().items()}
+            trainer.advance()
+            trainer.close()
+            moved: dict[str, bool] = {}
+            for name, value in trainer.model.state_dict().items():
+                part = ".".join(name.split(".")[:2])
+                moved[part] = moved.get(part, False) or not torch.equal(value, before[name])
+            assert moved == {
+                "encoder.backbone": True,
+                "method.projector": True,
+                "method.discriminator": True,
+                "method.generator": False,
+            }
+            assert not trainer.method.generator.training
+
+    def test_detection_alone_trains_the_encoder(self, make: Callable[..., Trainer]) -> None:
+        """Through the condition: the loss on tokens reaches the vectors."""
+        found = {}
+        for piece in (None, 3):
+            trainer = make("diffcse", piece=piece, replaced="all", replacement="argmax")
+            loss = trainer.method.loss
+
+            def alone(*given: Any, loss: Any = loss) -> Any:
+                losses = loss(*given)
+                return type(losses)(losses.parts["detection"], losses.parts)
+
+            trainer.method.loss = alone
+            trainer.advance()
+            trainer.close()
+            [moments] = [
+                trainer.optimiser.state[parameter]["exp_avg"]
+                for name, parameter in trainer.model.named_parameters()
+                if name == "encoder.backbone.encoder.layer.2.output.dense.weight"
+            ]
+            found[piece] = moments
+        assert found[None].abs().sum() > 0
+        torch.testing.assert_close(found[3], found[None], atol=1e-7, rtol=1e-3)
+
+    def test_heads_are_for_training_only(self, recipe: Path, corpus: Path, generator: Path, tmp_path: Path) -> None:
+        settings = _settings("promptbert", generator) | {"dropout": 0.0, "max_steps": 2, "evaluate_every": 1}
+        made = train(recipe, corpus, out=tmp_path / "run", settings=settings)
+        encoder: Any = made.load("cpu")
+        assert encoder.head is None
+        assert encoder.settings.template.text == PROMPT["template"]
+        assert encoder.settings.pooling == "mask"
+
+
+@pytest.mark.parametrize("method", OF)
+def test_resumed_to_the_bit(
+    method: str,
+    recipe: Path,
+    corpus: Path,
+    generator: Path,
+    tmp_path: Path,
+    weights: Callable[[Path], dict[str, Any]],
+    stop_after: Callable[[int], Any],
+) -> None:
+    settings = _settings(method, generator) | {
+        "max_steps": 6,
+        "evaluate_every": 2,
+        "checkpoint_every": 2,
+        "test_on": [],
+    }
+    train(recipe, corpus, out=tmp_path / "whole", settings=settings)
+    with stop_after(4):
+        train(recipe, corpus, out=tmp_path / "broken", settings=settings)
+    resume(tmp_path / "broken")
+    whole, broken = weights(tmp_path / "whole"), weights(tmp_path / "broken")
+    assert whole.keys() == broken.keys()
+    assert all(torch.equal(whole[name], broken[name]) for name in whole)
+
+
+class TestBadInput:
+    def test_without_a_template(self, make_trainer: Callable[..., Trainer]) -> None:
+        with pytest.raises(SettingError, match=r"reads the .MASK. of a template"):
+            make_trainer(method="promptbert", head=False, pooling="cls")
+
+    def test_with_a_second_head(self, make_trainer: Callable[..., Trainer]) -> None:
+        with pytest.raises(SettingError, match="set head=false"):
+            make_trainer(method="promptbert", head=True, **OF["promptbert"])
+
+    def test_a_second_template_without_a_mask(self, make_trainer: Callable[..., Trainer]) -> None:
+        settings = OF["promptbert"] | {"second_template": "a {sentence}"}
+        with pytest.raises(SettingError, match=r"has no .MASK."):
+            make_trainer(method="promptbert", head=False, **settings)
+
+    def test_a_generator_with_other_words(
+        self, make: Callable[..., Trainer], tiny_model: Callable[[str], Path]
+    ) -> None:
+        with pytest.raises(ModelError, match="has another vocabulary"):
+            make("diffcse", generator=str(tiny_model("roberta")))
+
+    def test_a_generator_without_a_head(self, make: Callable[..., Trainer], tiny_model: Callable[[str], Path]) -> None:
+        with pytest.raises(ModelError, match="has no head for masked tokens"):
+            make("diffcse", generator=str(tiny_model("bert")))
+
+    def test_margins_that_cross(self) -> None:
+        from nearer.methods import SNCSESettings
+
+        with pytest.raises(ValueError, match="is above largest_margin"):
+            SNCSESettings(smallest_margin=0.5, largest_margin=0.1)
+
+
+def test_without_a_generator_tokens_of_the_batch_are_swapped_in(make: Callable[..., Trainer]) -> None:
+    trainer = make("diffcse", generator=None, mask_rate=0.5)
+    inputs = trainer.method.inputs(trainer.feed.batch(0))
+    rows, edited = inputs.passes["views"].rows, inputs.passes["edited"].rows
+    known = set(np.concatenate(rows).tolist())
+    changed = 0
+    for one, other in zip(rows, edited, strict=True):
+        assert one[0] == other[0]
+        assert set(other.tolist()) <= known
+        changed += int((one != other).sum())
+    assert changed > 0
