@@ -6,12 +6,12 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from search_text import QUERIES, sentences, write_lines
 
-from conftest import Outcome
 from nearer import CrossEncoder, Encoder, SearchIndex, SearchSetup
 from nearer.errors import DamagedError, InputError, ModelError, SettingError
 from nearer.search.hybrid import rank_texts
@@ -20,7 +20,7 @@ from nearer.search.setup import RerankerSetup, write_setup
 from nearer.search.verify import find_damage
 
 pytest.importorskip("bm25s")
-Nearer = Callable[..., Outcome]
+Nearer = Callable[..., Any]
 
 
 @pytest.fixture
