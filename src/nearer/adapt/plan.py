@@ -128,10 +128,10 @@ def _tests(plan: Plan, speeds: Speeds) -> float:
 
 
 def _reranking(plan: Plan, speeds: Speeds) -> float:
-    """Of all tests, before training and after it."""
+    """Of all tests; after training, what is new among the candidates."""
     if not plan.reranks or speeds.pair is None:
         return 0.0
-    return 2 * MOST_TESTS * plan.queries * SPREAD * plan.best * speeds.pair
+    return 1.3 * MOST_TESTS * plan.queries * SPREAD * plan.best * speeds.pair
 
 
 def _material(plan: Plan, speeds: Speeds) -> float:
