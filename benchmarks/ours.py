@@ -11,8 +11,9 @@ import torch
 from nearer.encoder import Encoder
 from nearer.methods import METHODS, Method
 from nearer.text.reading import Reading, ReadOptions
+from nearer.text.scored_lists import ScoredLists
 from nearer.text.shapes import SHAPES
-from nearer.text.token_store import open_store
+from nearer.training.corpus import open_corpus
 from nearer.training.settings import TrainingSettings
 from nearer.training.trainer import Trainer
 
@@ -36,6 +37,13 @@ class Steps:
 
     def close(self) -> None:
         self._trainer.close()
+
+    def tokens_a_step(self, steps: int = 16) -> float:
+        """That pass the encoder, the mean over so many steps."""
+        trainer = self._trainer
+        batches = [trainer.method.inputs(trainer.feed.batch(number)) for number in range(steps)]
+        rows = [row for inputs in batches for each in inputs.passes.values() for row in each.rows]
+        return sum(map(len, rows)) / steps
 
 
 def training_steps(
@@ -73,6 +81,8 @@ def training_steps(
     method_class = METHODS[method]
     made: Method = method_class(method_class.Settings.model_validate(dict(method_settings or {})))
     reading: Reading[Any] = Reading(corpus_path, SHAPES[data], ReadOptions())
-    made.prepare(encoder, reading)
-    store = open_store(reading, encoder.tokenizer, max_length=max_length)
+    if data == "scored":
+        reading = ScoredLists(corpus_path, ReadOptions())
+    made.prepare(encoder, reading, max_length=max_length if data == "scored" else None)
+    store, _ = open_corpus(reading, encoder, made, max_length, progress=False)
     return Steps(Trainer(encoder, made, store, settings))

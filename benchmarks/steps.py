@@ -20,10 +20,14 @@ from benchmarks.papers import PapersLoop
 from benchmarks.peer import PeerLoop, peer_installed, peer_name, peer_precision
 from benchmarks.report import FLOOR, Row, compared
 from benchmarks.timing import Steps, alternate, split_in_rounds, time_steps
+from nearer.text import write_lists
 
 SUBJECT = "training step"
 PAIRS_SUBJECT = "training step, titles and texts"
 PAPERS, PLAIN, OURS = "papers' loop", "nearer, plain", "nearer"
+LISTS_SUBJECT = "training step, scored lists"
+CONTRAST, SCORED = "nearer, contrast of pairs", "nearer, scored lists"
+LISTED, DRAWN = 20, 8  # passages in a list, and drawn of it in a step
 DOES_NOT_FIT = "does not fit in memory"
 
 
@@ -117,6 +121,46 @@ def pair_rows(bench: StepBench, batch: int, max_length: int, tell: Callable[[str
     rows = _measured(bench, Row(PAIRS_SUBJECT, "", batch=batch, max_length=max_length), found, tell)
     release(bench.device)
     return compared(rows, [peer_name()])
+
+
+def list_rows(bench: StepBench, queries: int, max_length: int, tell: Callable[[str], None]) -> list[Row]:
+    """Scored lists, eight passages a query and a teacher, beside a contrast of as many pairs as there are passages."""
+    titles, texts = titles_and_texts(bench.sentences, max_length)
+    pairs, lists = bench.scratch / f"contrast-{max_length}.jsonl", bench.scratch / f"scored-{max_length}"
+    pairs.write_text("".join(json.dumps(pair) + "\n" for pair in zip(titles, texts, strict=True)), encoding="utf-8")
+    scored = (
+        {"query": n, "passages": [(n + k) % len(texts) for k in range(LISTED)], "scores": list(range(LISTED))}
+        for n in range(len(titles))
+    )
+    write_lists(lists, _identified(texts), _identified(titles), scored)
+    compile, tokens = bench.device.type == "cuda", dict[str, float]()
+
+    def start(name: str, corpus: Path, **settings: Any) -> Steps:
+        from benchmarks.ours import training_steps
+
+        steps = training_steps(bench.folder, corpus, max_length=max_length, compile=compile, **settings)
+        tokens[name] = steps.tokens_a_step()
+        return steps
+
+    teacher = {"teachers": [{"model": str(bench.folder), "pooling": "mean"}]}
+    found: dict[str, Callable[[], Steps]] = {
+        CONTRAST: partial(start, CONTRAST, pairs, batch_size=queries * DRAWN, data="pairs"),
+        SCORED: partial(start, SCORED, lists, batch_size=queries, data="scored", **_method("lists", **teacher)),
+    }
+    rows = _measured(bench, Row(LISTS_SUBJECT, "", batch=queries, max_length=max_length), found, tell)
+    release(bench.device)
+    seconds = {row.what: row.seconds / tokens[row.what] for row in rows if row.seconds}
+    if len(seconds) < 2:
+        return rows
+    ratio = f"{seconds[SCORED] / seconds[CONTRAST]:.2f} × a contrastive step of as many tokens"
+    return [
+        replace(row, note=f"{row.note}, {tokens[row.what]:,.0f} tokens{f', {ratio}' * (row.what == SCORED)}")
+        for row in rows
+    ]
+
+
+def _identified(texts: Sequence[str]) -> list[dict[str, Any]]:
+    return [{"_id": number, "text": text} for number, text in enumerate(texts)]
 
 
 def titles_and_texts(sentences: Sequence[str], max_length: int) -> tuple[list[str], list[str]]:

@@ -19,7 +19,7 @@ from benchmarks.peer import MISSING_PEER, peer_installed
 from benchmarks.profile import STEPS as PROFILED_STEPS
 from benchmarks.profile import profile_steps
 from benchmarks.report import Report, Row, new_report
-from benchmarks.steps import PAPERS, StepBench, our_steps, pair_rows, step_rows
+from benchmarks.steps import DRAWN, PAPERS, StepBench, list_rows, our_steps, pair_rows, step_rows
 from benchmarks.text import corpus_text, own_cache, write_sentences
 from nearer.distributed import local_device
 from nearer.encoder import Encoder
@@ -27,6 +27,7 @@ from nearer.errors import SettingError
 from nearer.evaluation import load_tasks
 
 PAIRS = 32, 128  # pairs a batch, tokens
+LISTS = {"cuda": (48, 256), "cpu": (4, 64)}  # queries a batch, tokens of a passage
 EPOCH_SIZES = (1_000, 10_000, 100_000, 1_000_000)
 
 
@@ -36,7 +37,8 @@ class TrainBench:
 
     epoch: whole runs too, over `sizes` sentences (None: the usual numbers as far as the text goes). ranking: steps of
     RankCSE and RankEncoder too, the latter with `ranked` corpus sentences. pairs: steps on titles and texts too, 32
-    pairs of up to 128 tokens.
+    pairs of up to 128 tokens. lists: steps on scored lists too, 48 queries with passages of up to 256 tokens (on a CPU
+    4 and 64).
     """
 
     batches: Sequence[int] | None = None
@@ -53,6 +55,7 @@ class TrainBench:
     ranking: bool = False
     ranked: int | None = None
     pairs: bool = False
+    lists: bool = False
 
     def check(self) -> None:
         if self.model is not None and self.shape is not None:
@@ -90,12 +93,13 @@ def bench_train(
     usual = EPOCH_SIZES if device.type == "cuda" else EPOCH_SIZES[:1]
     sizes = (wanted.sizes or usual) if wanted.epoch else ()
     warm_up = 30 if device.type == "cuda" else 1  # enough to meet each length that a step is compiled for
-    largest = max(*wanted.batches, PAIRS[0] if wanted.pairs else 0)
+    queries, passage_tokens = LISTS.get(device.type, LISTS["cpu"]) if wanted.lists else (0, 0)
+    largest = max(*wanted.batches, PAIRS[0] if wanted.pairs else 0, queries * DRAWN)
     for_steps = max(largest * (warm_up + wanted.steps + PROFILED_STEPS), wanted.ranked or 0)
     with TemporaryDirectory(prefix="nearer-bench-", ignore_cleanup_errors=True) as name, own_cache(Path(name, "cache")):
         scratch = Path(name)
         folder, model = model_or_shape(wanted.model, wanted.shape, scratch / "model")
-        longest = max(*wanted.max_lengths, PAIRS[1] if wanted.pairs else 0)
+        longest = max(*wanted.max_lengths, PAIRS[1] if wanted.pairs else 0, passage_tokens)
         encoder = Encoder.load(folder, pooling="cls", max_length=longest, device="cpu")
         encoder.save(scratch / "layout")
         text = corpus_text(wanted.corpus, max(for_steps, *sizes, 0), encoder.tokenizer)
@@ -136,6 +140,9 @@ def bench_train(
                 so_far(report())
         if wanted.pairs:
             rows += pair_rows(bench, *PAIRS, tell)
+            so_far(report())
+        if wanted.lists:
+            rows += list_rows(bench, queries, passage_tokens, tell)
             so_far(report())
         if wanted.profile:
             profile = _profile(bench, wanted.batches[0], wanted.max_lengths[0], tell)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -43,6 +44,21 @@ class TestTrain:
         assert [row.what.partition(",")[0] for row in rows] == [PEER, OURS]
         assert {(row.batch, row.max_length) for row in rows} == {(4, 24)}
         assert rows[1].times_faster == {rows[0].what: pytest.approx(rows[0].seconds / rows[1].seconds)}
+
+    def test_scored_lists_beside_a_contrast_of_as_many_tokens(
+        self, bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("benchmarks.train.LISTS", {"cpu": (2, 24)})
+        path = tmp_path / "report.json"
+        options = ("--batch", 4, "--steps", 1, "--lists", "--no-peers", "--json", path)
+        done = bench("train", "--shape", "tiny", *options)
+        assert done.code == 0, done.err
+        contrast, scored = [row for row in read(path).rows if row.subject == steps.LISTS_SUBJECT]
+        assert (contrast.what, scored.what) == (steps.CONTRAST, steps.SCORED)
+        tokens = [int(re.search(r"([\d,]+) tokens", row.note)[1].replace(",", "")) for row in (contrast, scored)]
+        assert 0.5 < tokens[1] / tokens[0] <= 1  # as many passages, fewer queries
+        ratio = scored.seconds / tokens[1] / (contrast.seconds / tokens[0])
+        assert f"{ratio:.2f} × a contrastive step of as many tokens" in scored.note
 
     def test_titles_are_short_and_texts_fill_the_length(self) -> None:
         sentences = [f"sentence {place} has these and some ten or so more words" for place in range(5)]

@@ -89,6 +89,8 @@ def test_queries_in_answers(answer: str, style: Style, query: str) -> None:
         ("Sure, here is one: animals", "plain_words", ANSWERED),
         ("Here are the words:", "keywords", ANSWERED),
         ("what does the passage say on animals?", "question", ABOUT_PASSAGE),
+        ("what does this function do?", "question", ABOUT_PASSAGE),
+        ("how does the method of Euler work?", "question", None),
         ("wie lange schläft das Tier und wo ist es?", "question", OTHER_LANGUAGE),
         ("動物はどこですか？", "question", OTHER_LANGUAGE),
         ("An example of that", "claim", FROM_PROMPT),

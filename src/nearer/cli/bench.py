@@ -53,6 +53,9 @@ def train(
     pairs: Annotated[
         bool, typer.Option("--pairs", help="Steps on 32 pairs of a title and a text of 128 tokens too.")
     ] = False,
+    lists: Annotated[
+        bool, typer.Option("--lists", help="Steps on scored lists too, beside a contrast of as many tokens.")
+    ] = False,
     ranked: Annotated[
         str | None, typer.Option(help="Corpus sentences of RankEncoder, such as 100k. Default: by the device.")
     ] = None,
@@ -80,6 +83,7 @@ def train(
         ranking=ranking or ranked is not None,
         ranked=None if ranked is None else counts(ranked, "--ranked")[0],
         pairs=pairs,
+        lists=lists,
     )
 
     def keep(report: Report) -> None:

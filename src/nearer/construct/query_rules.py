@@ -40,8 +40,9 @@ _REMARK = re.compile(
     re.I,
 )
 _ABOUT = re.compile(
-    r"\b(?:(?:the|this) (?:(?:above|following|given|provided) )?(?:passage|text|paragraph|excerpt|article|snippet"
-    r"|code snippet|author|function|method|code)|(?:given|provided|above) (?:function|text|code))\b",
+    r"\b(?:this (?:passage|text|paragraph|excerpt|article|snippet|function|method|class|code|document|statement)"
+    r"|the (?:above|following|given|provided) \w+|the (?:passage|paragraph|excerpt|author|code snippet)"
+    r"|(?:in|of|by|to) the text|the text (?:says?|supports?|describes?|mentions?|is about|states?))\b",
     re.I,
 )
 _ASKS = re.compile(

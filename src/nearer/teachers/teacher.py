@@ -64,7 +64,8 @@ class TeacherSettings(BaseModel):
         """The student itself before training: loaded for itself, since the encoder at hand is going to change."""
         pickled = encoder.source is not None and is_converted(encoder.source)  # which was allowed, or it were not here
         template = None if encoder.settings.template is None else encoder.settings.template.text
-        return cls(model=encoder.name, pooling=encoder.settings.pooling, template=template, allow_pickle=pickled)
+        named = {"model": encoder.name, "pooling": encoder.settings.pooling, "template": template}
+        return cls.model_validate({**named, "allow_pickle": pickled})
 
     def load(self, device: torch.device, longest: int | None = None) -> Encoder:
         """longest: tokens at which it cuts sentences, unless its own settings or its size say less; None: its own."""

@@ -26,7 +26,7 @@ from nearer.text.faults import Fault, ReadReport
 from nearer.text.in_memory import Source
 from nearer.text.reading import COMPRESSIONS, Reading, ReadOptions
 from nearer.text.scored_list_files import LISTS, PASSAGES, QUERIES
-from nearer.text.shapes import SCORED_LISTS, SENTENCES, Clean, Field, Shape, Unusable, scored_values
+from nearer.text.shapes import SCORED_LISTS, SENTENCES, SHAPES, Clean, Field, Shape, Unusable, scored_values
 
 LAYOUT = f"scored lists are a folder with {PASSAGES}, {QUERIES} and {LISTS}, or one file with the texts inside"
 
@@ -130,6 +130,11 @@ class ScoredLists(Reading[str]):
         return _digest("scored lists", str(self.shortest), *described)
 
     @property
+    def origin(self) -> Any:
+        """What another reading can read again."""
+        return self.in_memory or self.source
+
+    @property
     def lists(self) -> Lists:
         return self._collected.lists
 
@@ -194,7 +199,7 @@ class ScoredLists(Reading[str]):
         return [self._file(PASSAGES, TEXTS), self._file(QUERIES, TEXTS), self._file(LISTS, SCORED_IDS)]
 
     def _inline(self) -> Reading[Any]:
-        return Reading(self.in_memory or self.source, SCORED_LISTS, self.options)
+        return Reading(self.origin, SCORED_LISTS, self.options)
 
     def _file(self, name: str, shape: Shape) -> Reading[Any]:
         assert self.folder is not None
@@ -206,11 +211,16 @@ class ScoredLists(Reading[str]):
         return Reading(path, shape, replace(self.options, columns=None, duplicates="keep", strip_contained=False))
 
 
+def read_as(kind: str, source: Source, options: ReadOptions) -> Reading[Any]:
+    """The records of a source, by the name that recipes (data) and commands (--as) have for their kind."""
+    return ScoredLists(source, options) if kind == "scored" else Reading(source, SHAPES[kind], options)
+
+
 class Passages(Reading[str]):
     """The passages of scored lists, each once."""
 
     def __init__(self, lists: ScoredLists) -> None:
-        super().__init__(lists.in_memory or lists.source, SENTENCES, lists.options)
+        super().__init__(lists.origin, SENTENCES, lists.options)
         self.lists = lists
 
     def located(self) -> Iterator[tuple[int, str]]:
@@ -228,7 +238,7 @@ class QueriesAndPassages(Reading[str]):
     """All texts of scored lists: the query of each record, then the passages."""
 
     def __init__(self, lists: ScoredLists) -> None:
-        super().__init__(lists.in_memory or lists.source, SENTENCES, lists.options)
+        super().__init__(lists.origin, SENTENCES, lists.options)
         self.lists = lists
 
     def located(self) -> Iterator[tuple[int, str]]:

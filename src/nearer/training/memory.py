@@ -73,7 +73,7 @@ def estimate_memory(trainer: Trainer) -> Estimate:
     if not plan.in_pieces:
         at_once = batch_tokens(batch, trained)
     return Estimate(
-        fixed=_fixed(trainer) + _similarities(trainer) + _vocabulary(trainer, batch),
+        fixed=_fixed(trainer) + _similarities(trainer, batch) + _vocabulary(trainer, batch),
         token=_kept_for_each_token(trainer),
         tokens=at_once,
         longest=trainer.settings.longest,
@@ -118,10 +118,11 @@ def _fixed(trainer: Trainer) -> int:
     return gradients + 8 * trained + best
 
 
-def _similarities(trainer: Trainer) -> int:
-    """The matrix of all pairs of a batch, its softmax and its gradient."""
+def _similarities(trainer: Trainer, batch: Prepared) -> int:
+    """The matrix of all pairs of a batch, its softmax and its gradient. A pass may have several rows a record."""
     views = max(1, trainer.feed.store.fields - 1)
-    return 3 * 4 * views * trainer.settings.batch_size**2
+    rows = max(rows for group in batch.plan.groups for _, rows in group.passes) // batch.records
+    return 3 * 4 * max(views, rows) * trainer.settings.batch_size**2
 
 
 def _vocabulary(trainer: Trainer, batch: Prepared) -> int:

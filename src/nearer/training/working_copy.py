@@ -214,8 +214,8 @@ class Noise:
 
     def use(self, portion: int) -> None:
         """The dropouts have the seeds that were drawn for this portion."""
-        for dropout, seed in zip(self.dropouts, self.seeds[portion].split(1), strict=True):
-            dropout.seed = seed
+        for number, dropout in enumerate(self.dropouts):
+            dropout.seed = self.seeds[portion][number : number + 1]
 
     def _seeds_of(self, portion: int, count: int) -> Tensor:
         if portion not in self.seeds:
