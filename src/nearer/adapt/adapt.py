@@ -21,7 +21,8 @@ from nearer.adapt.documents import Documents, read_documents
 from nearer.adapt.judging import Collection, Kept
 from nearer.adapt.made_tests import hold_out, make_tests
 from nearer.adapt.material import draw_queries, find_training_views, write_material, write_pairs
-from nearer.adapt.outcome import Outcome, check_language, find_changes, measure_latency, write_model
+from nearer.adapt.outcome import PAGE, RESULTS, Outcome, check_language, find_changes, measure_latency, write_model
+from nearer.adapt.page import render_page
 from nearer.adapt.passages import Passage, split_passages
 from nearer.adapt.plan import Plan, listed, make_plan, measure_speeds, parse_budget
 from nearer.adapt.state import WORK, describe_run, digest, keep_plan, open_work, sample_passages
@@ -29,7 +30,8 @@ from nearer.adapt.tournament import Candidates, Contender, all_contenders, best_
 from nearer.encoder import Encoder
 from nearer.errors import InputError, SettingError
 from nearer.search.fusion import LEXICAL, RERANKER
-from nearer.storage.whole import written_by_us_alone
+from nearer.storage.sealed import write_sealed_json
+from nearer.storage.whole import write_whole, written_by_us_alone
 from nearer.teachers import CrossEncoder
 from nearer.text import read_sentences
 from nearer.training import resume, train
@@ -288,7 +290,8 @@ def _decide(
         seconds=time.perf_counter() - started,
         trained=bool(work.students),
     )
-    outcome.write()
+    write_sealed_json(work.out / RESULTS, outcome.to_dict())
+    write_whole(work.out / PAGE, render_page(outcome))
     return outcome
 
 

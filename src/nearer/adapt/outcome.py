@@ -16,8 +16,6 @@ from nearer.adapt.tournament import Candidates, Contender, Standing
 from nearer.encoder import Encoder
 from nearer.search.fusion import fuse
 from nearer.search.setup import RerankerSetup, SearchSetup, write_setup
-from nearer.storage.sealed import write_sealed_json
-from nearer.storage.whole import write_whole
 from nearer.teachers import CrossEncoder
 
 RESULTS, PAGE = "results.json", "report.html"
@@ -97,13 +95,6 @@ class Outcome:
     def to_dict(self) -> dict[str, Any]:
         """For a file of JSON."""
         return {**asdict(self), "folder": str(self.folder), "model": str(self.model)}
-
-    def write(self) -> None:
-        """`results.json` and `report.html`, in the folder."""
-        from nearer.adapt.page import render_page
-
-        write_sealed_json(self.folder / RESULTS, self.to_dict())
-        write_whole(self.folder / PAGE, render_page(self))
 
 
 def write_model(
