@@ -225,13 +225,13 @@ class TestLoss:
     @pytest.mark.parametrize("share", [None, 0.95])
     def test_the_lists_best_among_all_passages(self, prepared: Prepared, student: Encoder, share: float | None) -> None:
         method = prepared(false_negatives=share, student_temperature=0.3)
-        vectors, _, losses = loss_of(method, [0, 2])
-        inputs = method.inputs(batch([0, 2]))
+        vectors, _, losses = loss_of(method, [0, 1])
+        inputs = method.inputs(batch([0, 1]))
         texts = student.tokenizer.batch_decode(inputs.passes["passages"].rows, skip_special_tokens=True)
-        known = student.similarity([QUERIES[0], QUERIES[2]], texts)
+        known = student.similarity([QUERIES[0], QUERIES[1]], texts)
         scores = (normalize(vectors["queries"], dim=-1) @ normalize(vectors["passages"], dim=-1).T).double()
         total = left_out = 0.0
-        for i, record in enumerate([0, 2]):
+        for i, record in enumerate([0, 1]):
             best, listed = 4 * i, LISTS[record]["passages"]
             assert texts[best] == max(zip(LISTS[record]["scores"], listed, strict=True))[1]
             kept = [scores[i, best].item() / 0.3]
