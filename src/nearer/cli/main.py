@@ -16,6 +16,7 @@ from typer.core import TyperGroup
 
 import nearer
 from nearer.cli import (
+    adapt,
     analyse,
     baselines,
     bench,
@@ -110,6 +111,7 @@ app.command()(train.train)
 app.command()(settings.recipes)
 app.command()(settings.settings)
 app.command()(train.demo)
+app.command()(adapt.adapt)
 app.command()(doctor.doctor)
 app.command()(sweep.sweep)
 app.command()(teachers.embed)

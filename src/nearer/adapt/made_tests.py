@@ -1,0 +1,99 @@
+"""Tests made of the text itself: queries whose answers are known, from documents that training never sees.
+
+Queries that are copied from documents favour whatever matches words, and nobody knows how a collection's users ask: in
+its words or in their own. So each kind of view makes two tests: as it is, and with the views that share the fewest
+words with the rest of their passage. docs/adapt.md has how well they agree with human labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearer.adapt.passages import Passage
+from nearer.adapt.views import KINDS, RareWords, View, find_views
+from nearer.errors import InputError
+
+FEWEST_QUERIES = 30  # of a test: with fewer, chance decides
+LOW_SHARE = 0.25  # of the passages, those whose views share the fewest words with the rest
+OTHER_WORDS = "in other words"
+
+
+@dataclass(frozen=True)
+class MadeTest:
+    """Queries, and to each the passage that answers it, whose text is shown without the query.
+
+    Attributes:
+        name: The kind of view, with `in other words` where those of little overlap were chosen.
+        queries: Texts.
+        passages: The number of the passage that answers each; every passage answers one at most.
+        rests: What that passage says in this test.
+        overlap: The mean share of a query's rarer words that its answer has.
+    """
+
+    name: str
+    queries: list[str]
+    passages: NDArray[np.int64]
+    rests: list[str]
+    overlap: float
+
+    def __len__(self) -> int:
+        return len(self.queries)
+
+
+def hold_out(passages: Sequence[Passage], *, share: float, most: int, random: np.random.Generator) -> NDArray[np.bool_]:
+    """Which passages are kept from training: those of a share of the documents, `most` passages at most."""
+    documents = list(dict.fromkeys(passage.document for passage in passages))
+    counts = dict.fromkeys(documents, 0)
+    for passage in passages:
+        counts[passage.document] += 1
+    held: set[str] = set()
+    total, wanted = 0, min(most, share * len(passages))
+    for number in random.permutation(len(documents)):
+        if total >= wanted or len(held) + 1 >= len(documents):
+            break
+        held.add(documents[number])
+        total += counts[documents[number]]
+    return np.array([passage.document in held for passage in passages], dtype=bool)
+
+
+def make_tests(
+    passages: Sequence[Passage], held_out: NDArray[np.bool_], *, queries: int, random: np.random.Generator
+) -> list[MadeTest]:
+    """Two tests of each kind of which there are enough views, with at most so many queries each."""
+    words = RareWords([passage.titled for passage in passages])
+    views = find_views(passages, np.flatnonzero(held_out).tolist(), words)
+    tests = []
+    for kind in KINDS:
+        by_passage: dict[int, list[View]] = {}
+        for view in views:
+            if view.kind == kind:
+                by_passage.setdefault(view.passage, []).append(view)
+        if len(by_passage) < FEWEST_QUERIES:
+            continue
+        groups = [by_passage[number] for number in random.permutation(list(by_passage)).tolist()]
+        drawn = [group[random.integers(len(group))] for group in groups[:queries]]
+        tests.append(_test(kind, drawn))
+        low = sorted((min(group, key=lambda view: view.overlap) for group in groups), key=lambda view: view.overlap)
+        low = low[: min(queries, max(FEWEST_QUERIES, int(LOW_SHARE * len(low))))]
+        tests.append(_test(f"{kind} {OTHER_WORDS}", low))
+    if not tests:
+        raise InputError(
+            f"documents: no test can be made of them: {int(held_out.sum()):,} passages were held out, and no kind of "
+            f"query ({', '.join(KINDS)}) is found in {FEWEST_QUERIES} of them. Give more text, or labelled queries.",
+            argument="documents",
+        )
+    return tests
+
+
+def _test(name: str, views: Sequence[View]) -> MadeTest:
+    return MadeTest(
+        name,
+        [view.query for view in views],
+        np.array([view.passage for view in views], dtype=np.int64),
+        [view.rest for view in views],
+        float(np.mean([view.overlap for view in views])),
+    )

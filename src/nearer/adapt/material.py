@@ -1,0 +1,118 @@
+"""What students learn from: query-like text with lists of passages that judges scored, and pairs that belong together.
+
+Only passages that no test holds out are in it. A query that was copied out of a passage does not get that passage in
+its list: it would be found by its words alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearer.adapt.judging import Collection
+from nearer.adapt.passages import Passage
+from nearer.adapt.views import RareWords, View, find_views
+from nearer.search.fusion import NONE, fuse
+from nearer.storage.whole import write_whole
+from nearer.text import write_lists
+
+MOST_OF_A_PASSAGE = 3  # queries
+PAIRED = ("title", "heading", "docstring", "opening")  # kinds whose rest answers them
+LOG = "log"
+
+
+@dataclass(frozen=True)
+class TrainingQueries:
+    """Query-like texts with their kinds, and the passage each was copied from (−1: none)."""
+
+    texts: list[str]
+    kinds: list[str]
+    sources: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+
+def find_training_views(
+    passages: Sequence[Passage], trained: NDArray[np.bool_], random: np.random.Generator
+) -> list[View]:
+    """Views of the passages that are trained on, in random order, a few of each passage."""
+    words = RareWords([passage.titled for passage in passages])
+    views = find_views(passages, np.flatnonzero(trained).tolist(), words)
+    taken: dict[int, int] = {}
+    found, known = [], set()
+    for number in random.permutation(len(views)).tolist():
+        view = views[number]
+        if taken.get(view.passage, 0) < MOST_OF_A_PASSAGE and view.query not in known:
+            taken[view.passage] = taken.get(view.passage, 0) + 1
+            known.add(view.query)
+            found.append(view)
+    return found
+
+
+def draw_queries(views: Sequence[View], log: Sequence[str], count: int, random: np.random.Generator) -> TrainingQueries:
+    """Real queries first, then views."""
+    logged = [log[number] for number in random.permutation(len(log))[:count].tolist()]
+    copied = views[: count - len(logged)]
+    return TrainingQueries(
+        [*logged, *(view.query for view in copied)],
+        [*([LOG] * len(logged)), *(view.kind for view in copied)],
+        np.array([*([NONE] * len(logged)), *(view.passage for view in copied)], dtype=np.int64),
+    )
+
+
+def write_material(
+    folder: Path,
+    collection: Collection,
+    queries: TrainingQueries,
+    trained: NDArray[np.bool_],
+    weights: Mapping[str, float],
+    *,
+    best: int,
+    by: Sequence[str],
+    fewest: int,
+    key: str,
+    reranked: bool,
+) -> int:
+    """Scored lists as `nearer train lists` reads them; returns how many. fewest: passages that a list must have."""
+    shown = np.zeros(len(collection.texts), dtype=bool)
+    shown[: collection.passages] = trained
+    numbers, scores = collection.candidates(
+        f"material-{key}", queries.texts, shown, best=best, by=by, left_out=queries.sources, reranked=reranked
+    )
+    valid = numbers >= 0
+    fused = fuse(scores, weights, valid)
+    usable = np.flatnonzero(valid.sum(axis=1) >= fewest).tolist()
+    used = sorted({int(number) for row in usable for number in numbers[row][valid[row]]})
+    write_lists(
+        folder,
+        ({"_id": str(number), "text": collection.texts[number]} for number in used),
+        ({"_id": f"q{row}", "text": queries.texts[row], "kind": queries.kinds[row]} for row in usable),
+        (
+            {
+                "query": f"q{row}",
+                "passages": [str(number) for number in numbers[row][valid[row]]],
+                "scores": [round(float(score), 4) for score in fused[row][valid[row]]],
+            }
+            for row in usable
+        ),
+        overwrite=True,
+    )
+    return len(usable)
+
+
+def write_pairs(path: Path, views: Sequence[View]) -> int:
+    """A title and its body, an opening and what follows; one of a passage. Returns how many."""
+    by_passage: dict[int, View] = {}
+    for view in views:
+        best = by_passage.get(view.passage)
+        if view.kind in PAIRED and (best is None or PAIRED.index(view.kind) < PAIRED.index(best.kind)):
+            by_passage[view.passage] = view
+    rows = ({"sentence1": view.query, "sentence2": view.rest} for view in by_passage.values())
+    write_whole(path, (json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+    return len(by_passage)

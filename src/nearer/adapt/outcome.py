@@ -1,0 +1,182 @@
+"""What adapt ends with: the model's folder with its set-up, figures with intervals, and queries whose order changed."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nearer.adapt.judging import Collection
+from nearer.adapt.tournament import Candidates, Contender, Standing
+from nearer.encoder import Encoder
+from nearer.search.fusion import fuse
+from nearer.search.setup import RerankerSetup, SearchSetup, write_setup
+from nearer.teachers import CrossEncoder
+
+RESULTS, PAGE = "results.json", "report.html"
+SHOWN_CHANGES = 8  # for better, and as many for worse
+TIMED = 10  # queries
+UNKNOWN_SHARE = 0.05  # of the tokens, from which on a model does not know the text's script
+LOOKED_AT = 200  # texts
+
+
+@dataclass(frozen=True)
+class Change:
+    """A query whose answer moved. before, after: its rank, from 1; 0: not among the candidates."""
+
+    test: str
+    query: str
+    answer: str
+    before: int
+    after: int
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What was found, tried and chosen.
+
+    Attributes:
+        folder: Where everything lies.
+        model: The encoder's folder with its set-up, which `search build`, `rank` and `serve` take as it is.
+        base: The model it started from.
+        judge: The cross-encoder that took part, or None.
+        account: What was read.
+        passages: How many were searched.
+        tests: By name, the number of queries, their overlap with the answers, and the base's NDCG@10.
+        judges: How much each judge counts in the lists that students learnt.
+        judges_above: Points of NDCG@10 that these judges together stand above the base.
+        standings: All set-ups by falling gain.
+        chosen: The one that was taken.
+        encoder_alone: The best encoder without anything beside it.
+        latency: By encoder and `reranker`, milliseconds for a query.
+        changes: Queries whose answer rose or fell most.
+        plan: What was planned.
+        seconds: That it took since the documents were read.
+        trained: Whether any student was trained.
+    """
+
+    folder: Path
+    model: Path
+    base: str
+    judge: str | None
+    account: dict[str, object]
+    passages: int
+    tests: dict[str, dict[str, float]]
+    judges: dict[str, float]
+    judges_above: float
+    standings: list[Standing]
+    chosen: Standing
+    encoder_alone: Standing
+    latency: dict[str, float]
+    changes: list[Change]
+    plan: dict[str, Any]
+    seconds: float
+    trained: bool
+
+    @property
+    def is_better(self) -> bool:
+        """Whether anything was found that is better than the base with certainty."""
+        return self.chosen.is_better
+
+    def __str__(self) -> str:
+        if not self.is_better:
+            return f"nothing that was tried is better than {self.base} with certainty: it is kept ({self.model})"
+        chosen = self.chosen
+        return (
+            f"{chosen.contender.name}: {chosen.gain:+.1f} points of NDCG@10 over {self.base} on tests made of the "
+            f"text ({chosen.low:+.1f} to {chosen.high:+.1f}); {self.model}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """For a file of JSON."""
+        return {**asdict(self), "folder": str(self.folder), "model": str(self.model)}
+
+
+def write_model(
+    folder: Path, encoder: Encoder, contender: Contender, cross: CrossEncoder | None, judge: str | Path | None
+) -> None:
+    """The encoder with its set-up, and the reranker beside it where it is part of it."""
+    encoder.save(folder, overwrite=True)
+    reranker = None
+    if contender.reranker and judge is not None and cross is not None:
+        known = Path(judge).resolve() if Path(judge).is_dir() else judge
+        reranker = RerankerSetup(model=str(known), weight=contender.reranker)
+    write_setup(folder, SearchSetup(lexical_weight=contender.lexical, reranker=reranker))
+
+
+def check_language(texts: Sequence[str], base: Encoder, cross: CrossEncoder | None) -> list[str]:
+    """Remarks on models whose vocabulary does not have the text's words."""
+    chosen = [texts[at] for at in range(0, len(texts), max(1, len(texts) // LOOKED_AT))][:LOOKED_AT]
+    remarks = []
+    for name, tokenizer in ((base.name, base.tokenizer), *([(cross.name, cross.tokenizer)] if cross else [])):
+        unknown = getattr(tokenizer, "unk_token_id", None)
+        if unknown is None:
+            continue
+        ids = np.concatenate(
+            [np.asarray(row) for row in tokenizer(chosen, truncation=True, max_length=256)["input_ids"]]
+        )
+        share = float((ids == unknown).mean())
+        if share > UNKNOWN_SHARE:
+            remarks.append(
+                f"{name}: does not know {share:.0%} of the text's words; a model of its language would do better"
+            )
+    return remarks
+
+
+def measure_latency(
+    collection: Collection, encoders: Sequence[str], cross: CrossEncoder | None, candidates: int
+) -> dict[str, float]:
+    """Milliseconds of one query alone, the median of a few: its vector, BM25, and reading the candidates."""
+    queries = [query for test in collection.tests.values() for query in test.queries][:TIMED]
+
+    def timed(work: Any) -> float:
+        work(queries[0])
+        found = []
+        for query in queries:
+            started = time.perf_counter()
+            work(query)
+            found.append(1000 * (time.perf_counter() - started))
+        return statistics.median(found)
+
+    latency = {name: timed(lambda query, name=name: collection.encoders[name].encode([query])) for name in encoders}
+    latency["lexical"] = timed(lambda query: collection.lexical.top([query], candidates))
+    if cross is not None:
+        pairs = [(0, number) for number in range(min(candidates, collection.passages))]
+        latency["reranker"] = timed(lambda query: cross.score([query], collection.texts, pairs))
+    return latency
+
+
+def find_changes(
+    collection: Collection, tests: Mapping[str, Candidates], base: Contender, chosen: Contender
+) -> list[Change]:
+    """Those that moved most, for better first."""
+    found = []
+    for name, candidates in tests.items():
+        before, after = (_ranks(candidates, contender) for contender in (base, chosen))
+        test = collection.tests[name]
+        for row in np.flatnonzero(before != after).tolist():
+            answer = collection.texts[int(candidates.answers[row])]
+            found.append(Change(name, test.queries[row], answer[:300], int(before[row]), int(after[row])))
+    found.sort(key=_weight)
+    best, worst = found[:SHOWN_CHANGES], found[::-1][:SHOWN_CHANGES]
+    return [each for each in best if _weight(each) < 0] + [each for each in worst if _weight(each) > 0]
+
+
+def _weight(change: Change) -> float:
+    """How much of the gain it took: negative for better."""
+    value = [0.0 if not rank or rank > 10 else 1 / np.log2(rank + 1) for rank in (change.before, change.after)]
+    return float(value[0] - value[1])
+
+
+def _ranks(candidates: Candidates, contender: Contender) -> np.ndarray[Any, np.dtype[np.int64]]:
+    valid = candidates.numbers >= 0
+    fused = fuse(candidates.scores, contender.weights, valid)
+    right = candidates.numbers == candidates.answers[:, None]
+    own = np.where(right, fused, -np.inf).max(axis=1, keepdims=True)
+    ranks: np.ndarray[Any, np.dtype[np.int64]] = np.where(right.any(axis=1), (fused > own).sum(axis=1) + 1, 0)
+    return ranks

@@ -1,0 +1,150 @@
+"""How much can be done in the time that there is: measured speeds and a budget become numbers of queries and steps."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from nearer.encoder import Encoder
+from nearer.errors import SettingError
+from nearer.teachers import CrossEncoder
+
+SAMPLE = 32  # texts that speeds are measured with
+# shares of the budget
+TESTS, MATERIAL, TRAINING = 0.35, 0.25, 0.40
+MOST_TESTS = 6  # that are usual
+SPREAD = 2.2  # candidates of a query, in those that one judge names: others name other ones
+FEWEST_QUERIES, FEWEST_PASSAGES, FEWEST_TO_LEARN, FEWEST_STEPS = 40, 500, 200, 20
+UNITS = {"s": 1, "sec": 1, "min": 60, "m": 60, "h": 3600}
+
+
+@dataclass(frozen=True)
+class Speeds:
+    """Seconds: of a passage by the base, of one by all teachers, of a pair by the reranker (None: there is none)."""
+
+    passage: float
+    taught: float
+    pair: float | None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is done. longest: tokens of a passage in training; seconds: what it is expected to take, by stage."""
+
+    passages: int
+    queries: int
+    best: int
+    reranks: bool
+    to_learn: int
+    steps: int
+    batch: int
+    per_query: int
+    longest: int | None
+    seconds: dict[str, float]
+
+    @property
+    def trains(self) -> bool:
+        return self.steps >= FEWEST_STEPS
+
+    def __str__(self) -> str:
+        taken = ", ".join(f"{stage} {told_seconds(seconds)}" for stage, seconds in self.seconds.items())
+        training = (
+            f"{self.steps:,} steps on lists of {self.to_learn:,} queries"
+            if self.trains
+            else "no training (too little time)"
+        )
+        return f"plan: {self.passages:,} passages, tests of up to {self.queries} queries, {training}; about {taken}"
+
+
+def parse_budget(text: str) -> float:
+    """Seconds of `20min`, `90s`, `2h`."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*", text.lower())
+    unit = UNITS.get(match[2] or "min") if match else None
+    if match is None or unit is None or not 10 <= float(match[1]) * unit <= 30 * 24 * 3600:
+        raise SettingError(f"budget: {text!r} is no time between 10s and 720h, such as 20min.", argument="budget")
+    return float(match[1]) * unit
+
+
+def told_seconds(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
+
+
+def measure_speeds(
+    texts: Sequence[str], base: Encoder, teachers: Sequence[Encoder], cross: CrossEncoder | None
+) -> Speeds:
+    """By a few texts from all over the collection, after others: at first, libraries make much ready."""
+    step = max(1, len(texts) // (2 * SAMPLE))
+    chosen, others = texts[::step][0 : 2 * SAMPLE : 2], texts[::step][1 : 2 * SAMPLE : 2]
+    of_encoders = []
+    for encoder in (base, *teachers):
+        encoder.encode(list(others))
+        started = time.perf_counter()
+        encoder.encode(list(chosen))
+        of_encoders.append((time.perf_counter() - started) / len(chosen))
+    pair = None
+    if cross is not None:
+        pairs = [(0, number) for number in range(len(chosen))]
+        cross.score(others[:1], others, pairs[: len(others)])
+        started = time.perf_counter()
+        cross.score([" ".join(chosen[0].split()[:12])], chosen, pairs)
+        pair = (time.perf_counter() - started) / len(chosen)
+    return Speeds(of_encoders[0], sum(of_encoders[1:]), pair)
+
+
+def make_plan(budget: float, passages: int, speeds: Speeds, *, on_gpu: bool) -> Plan:
+    """The most that fits: first the tests get smaller, then the collection, then the training."""
+    batch, per_query = (48, 8) if on_gpu else (16, 4)
+    plan = Plan(passages, 400, 50, speeds.pair is not None, 8000, 1000, batch, per_query, None if on_gpu else 128, {})
+    while _tests(plan, speeds) > TESTS * budget:
+        if plan.queries > FEWEST_QUERIES:
+            plan = replace(plan, queries=max(FEWEST_QUERIES, plan.queries // 2), best=max(20, plan.best - 10))
+        elif plan.reranks and _reranking(plan, speeds) > TESTS / 2 * budget:
+            plan = replace(plan, reranks=False)
+        elif plan.passages > FEWEST_PASSAGES:
+            plan = replace(plan, passages=max(FEWEST_PASSAGES, plan.passages // 2))
+        elif plan.reranks:
+            plan = replace(plan, reranks=False)
+        else:
+            break
+    plan = replace(plan, to_learn=max(FEWEST_TO_LEARN, min(plan.to_learn, 3 * plan.passages)))
+    while _material(plan, speeds) > MATERIAL * budget and plan.to_learn > FEWEST_TO_LEARN:
+        plan = replace(plan, to_learn=max(FEWEST_TO_LEARN, plan.to_learn // 2))
+    plan = replace(plan, steps=int(min(1000, TRAINING * budget / _step(plan, speeds))))
+    if not plan.trains:
+        plan = replace(plan, steps=0)
+    seconds = {
+        "tests": _tests(plan, speeds),
+        "material": _material(plan, speeds) if plan.trains else 0.0,
+        "training": plan.steps * _step(plan, speeds),
+    }
+    return replace(plan, seconds=seconds)
+
+
+def _tests(plan: Plan, speeds: Speeds) -> float:
+    texts = plan.passages + 2 * MOST_TESTS * plan.queries  # queries, and their answers without them
+    return texts * (2 * speeds.passage + speeds.taught) + _reranking(plan, speeds)
+
+
+def _reranking(plan: Plan, speeds: Speeds) -> float:
+    """Of all tests; after training, what is new among the candidates."""
+    if not plan.reranks or speeds.pair is None:
+        return 0.0
+    return 1.3 * MOST_TESTS * plan.queries * SPREAD * plan.best * speeds.pair
+
+
+def _material(plan: Plan, speeds: Speeds) -> float:
+    pairs = 0.0 if not plan.reranks or speeds.pair is None else plan.to_learn * SPREAD * listed(plan) * speeds.pair
+    return plan.to_learn * (speeds.passage + speeds.taught) + pairs
+
+
+def _step(plan: Plan, speeds: Speeds) -> float:
+    """Forward and backward of a batch's passages, and something for the rest."""
+    share = 1.0 if plan.longest is None else 0.6
+    return 4 * share * plan.batch * plan.per_query * speeds.passage
+
+
+def listed(plan: Plan) -> int:
+    """How many of the best of each judge are in a list to learn from."""
+    return min(20, plan.best)

@@ -1,0 +1,93 @@
+"""What a run of adapt is made of, and the folder in which it goes on: only with the same text and settings."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nearer.adapt.passages import Passage
+from nearer.adapt.plan import Plan
+from nearer.errors import InputError
+from nearer.storage.sealed import read_sealed_json, write_sealed_json
+from nearer.storage.whole import make_folder
+from nearer.versions import VERSION
+
+WORK, STATE = "work", "state.json"
+
+
+def sample_passages(passages: Sequence[Passage], count: int, seed: int) -> list[Passage]:
+    """Whole documents, in their order."""
+    if count >= len(passages):
+        return list(passages)
+    random = np.random.default_rng([seed, 1])
+    by_document: dict[str, list[Passage]] = {}
+    for passage in passages:
+        by_document.setdefault(passage.document, []).append(passage)
+    names, taken, total = list(by_document), set(), 0
+    for number in random.permutation(len(names)).tolist():
+        if total >= count:
+            break
+        taken.add(names[number])
+        total += len(by_document[names[number]])
+    return [passage for passage in passages if passage.document in taken]
+
+
+def describe_run(
+    passages: Sequence[Passage],
+    model: str | Path,
+    teachers: Sequence[str | Path],
+    judge: str | Path | None,
+    log: Sequence[str],
+    budget: str,
+    seed: int,
+) -> dict[str, Any]:
+    """What a run is made of: it goes on only with the same."""
+    return {
+        "nearer": VERSION,
+        "documents": digest(*(f"{passage.id}\n{passage.titled}" for passage in passages)),
+        "model": str(model),
+        "teachers": [str(teacher) for teacher in teachers],
+        "judge": None if judge is None else str(judge),
+        "queries": digest(*log),
+        "budget": budget,
+        "seed": seed,
+    }
+
+
+def digest(*parts: str) -> str:
+    found = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        found.update(f"{len(part)}:".encode() + part.encode(errors="surrogatepass"))
+    return found.hexdigest()
+
+
+def open_work(out: Path, about: dict[str, Any]) -> Path:
+    work = out / WORK
+    state = work / STATE
+    if state.is_file():
+        earlier = read_sealed_json(state, f"remove {out} and start again")["about"]
+        if changed := [name for name, value in about.items() if earlier.get(name) != value]:
+            raise InputError(
+                f"{out}: was begun with other {', '.join(changed)}; name another folder, or remove it.", argument="out"
+            )
+    elif out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise InputError(f"{out}: is there already and is no earlier adapt's; name another folder.", argument="out")
+    try:
+        make_folder(work)
+    except OSError as error:
+        raise InputError(f"{out}: cannot be written ({error.strerror or error}).", argument="out") from None
+    return work
+
+
+def keep_plan(work: Path, about: dict[str, Any], plan: Plan) -> Plan:
+    """The plan of the first start: a machine is never as fast twice, and a run that goes on must be the same run."""
+    state = work / STATE
+    if state.is_file():
+        return Plan(**read_sealed_json(state, f"remove {work.parent} and start again")["plan"])
+    write_sealed_json(state, {"about": about, "plan": asdict(plan)})
+    return plan

@@ -1,0 +1,109 @@
+"""The command that makes search better on a pile of documents: adapt."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from nearer.cli import options
+from nearer.cli.output import put, say, show_table
+from nearer.errors import SettingError
+
+SHOWN = 12  # set-ups
+
+
+class Txt(StrEnum):
+    auto = "auto"
+    file = "file"
+    line = "line"
+
+
+def adapt(
+    documents: Annotated[
+        list[str],
+        typer.Argument(metavar="DOCUMENTS…", help="Folders and files: txt, md, html, pdf, csv, jsonl, parquet."),
+    ],
+    out: Annotated[Path, typer.Option(help="Folder of the result. The same command goes on with an interrupted one.")],
+    model: Annotated[
+        str, typer.Option(help="The encoder to start from: a folder, a hub name, or wiki-mini.")
+    ] = "wiki-mini",
+    teacher: Annotated[
+        list[str] | None, typer.Option(help="An encoder that knows more, to learn from; may be repeated.")
+    ] = None,
+    judge: Annotated[
+        str | None,
+        typer.Option(help="A cross-encoder, to learn from and as a reranker, such as ms-marco-MiniLM-L-12-v2."),
+    ] = None,
+    queries: Annotated[
+        str | None, typer.Option(help="A log of real queries, one a line: no labels are needed.")
+    ] = None,
+    budget: Annotated[
+        str, typer.Option(help="The time that there is, such as 90s, 20min, 2h. It decides how much is tried.")
+    ] = "20min",
+    columns: Annotated[
+        str | None,
+        typer.Option(help="Columns of tables, such as text=body,title=headline. Default: by their usual names."),
+    ] = None,
+    encoding: options.Encoding = "utf-8",
+    txt: Annotated[
+        Txt, typer.Option(help="Whether a plain text file is one document, or has one on each line.")
+    ] = Txt.auto,
+    seed: Annotated[int, typer.Option(min=0, max=options.LARGEST_SEED, help="Decides all that is random.")] = 0,
+    device: options.Device = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Read, measure and say what would be done; write nothing.")
+    ] = False,
+) -> None:
+    """Make search better on your own documents, without labels, and prove it on documents that were kept back."""
+    from nearer.adapt.adapt import adapt as run
+    from nearer.adapt.outcome import Outcome
+
+    outcome = run(
+        documents,
+        out,
+        model=model,
+        teachers=teacher or [],
+        judge=judge,
+        queries=queries,
+        budget=budget,
+        columns=_columns(columns),
+        encoding=encoding,
+        txt=txt.value,
+        seed=seed,
+        device=device,
+        dry_run=dry_run,
+        progress=True,
+        say=say,
+    )
+    if not isinstance(outcome, Outcome):
+        return
+    show_table(_standings(outcome))
+    put(str(outcome))
+    put(f"page: {outcome.folder / 'report.html'}")
+
+
+def _columns(text: str | None) -> dict[str, str] | None:
+    if text is None:
+        return None
+    parts = [part.partition("=") for part in text.split(",")]
+    if not all(name.strip() and sign and column.strip() for name, sign, column in parts):
+        raise SettingError(f"columns: {text!r} is not of the form text=NAME,title=NAME,id=NAME.", argument="columns")
+    return {name.strip(): column.strip() for name, _, column in parts}
+
+
+def _standings(outcome: Outcome) -> Table:  # type: ignore[name-defined]  # noqa: F821
+    table = Table(
+        title="Set-ups on the tests made of the text (retrieval: NDCG@10 × 100, mean over tests)", title_justify="left"
+    )
+    for column in ("set-up", "gain over the base", "95 % interval", ""):
+        table.add_column(column, justify="left" if column in ("set-up", "") else "right")
+    for standing in outcome.standings[:SHOWN]:
+        mark = "chosen" if standing == outcome.chosen else ""
+        table.add_row(
+            standing.contender.name, f"{standing.gain:+.2f}", f"{standing.low:+.2f} to {standing.high:+.2f}", mark
+        )
+    return table
