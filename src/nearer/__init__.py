@@ -19,6 +19,7 @@ from nearer.versions import VERSION
 __version__ = VERSION
 
 if TYPE_CHECKING:
+    from nearer.adaptation.adapt import adapt
     from nearer.encoder import Encoder, EncoderSettings, Ranked
     from nearer.errors import InputError, ModelError, NearerError, SettingError
     from nearer.evaluation import Results
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from nearer.training import TrainedModel, resume, train
 
 _HOMES = {
+    "nearer.adaptation.adapt": ("adapt",),
     "nearer.encoder": ("Encoder", "EncoderSettings", "Ranked"),
     "nearer.errors": ("InputError", "ModelError", "NearerError", "SettingError"),
     "nearer.evaluation": ("Results", "evaluate"),
@@ -80,6 +82,7 @@ __all__ = [
     "SettingError",
     "TrainedModel",
     "Triplet",
+    "adapt",
     "evaluate",
     "load_model",
     "read_debiased",

@@ -59,8 +59,8 @@ def adapt(
     ] = False,
 ) -> None:
     """Make search better on your own documents, without labels, and prove it on documents that were kept back."""
-    from nearer.adapt.adapt import adapt as run
-    from nearer.adapt.outcome import Outcome
+    from nearer.adaptation.adapt import adapt as run
+    from nearer.adaptation.outcome import Outcome
 
     outcome = run(
         documents,

@@ -79,8 +79,8 @@ def queries(
     OUT/data.jsonl has a query a line with its kind and its passage's id, OUT/about.json how it was made and what was
     rejected, and why.
     """
-    from nearer.adapt.documents import read_documents
-    from nearer.adapt.passages import split_passages
+    from nearer.adaptation.documents import read_documents
+    from nearer.adaptation.passages import split_passages
     from nearer.construct.engines import load_engine
     from nearer.construct.lists import check_folder
     from nearer.construct.queries import QueryPassage, construct_queries

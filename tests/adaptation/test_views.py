@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nearer.adapt.made_tests import OTHER_WORDS, hold_out, make_tests
-from nearer.adapt.passages import Passage
-from nearer.adapt.views import RareWords, View, find_views
+from nearer.adaptation.made_tests import OTHER_WORDS, hold_out, make_tests
+from nearer.adaptation.passages import Passage
+from nearer.adaptation.views import RareWords, View, find_views
 from nearer.errors import InputError
 
 NOUNS = "harbour kettle garden engine violin bridge ladder candle window market forest meadow".split()  # noqa: SIM905

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
-from nearer.adapt.document_files import FileAccount, Unreadable
-from nearer.adapt.documents import Document, read_documents
-from nearer.adapt.markup import is_html, read_html, read_markdown
-from nearer.adapt.passages import split_passages
-from nearer.adapt.pdf import join_pages, read_pdf
+from nearer.adaptation.document_files import FileAccount, Unreadable
+from nearer.adaptation.documents import Document, read_documents
+from nearer.adaptation.markup import is_html, read_html, read_markdown
+from nearer.adaptation.passages import split_passages
+from nearer.adaptation.pdf import join_pages, read_pdf
 
 MARKDOWN = """---
 title: "The garden"

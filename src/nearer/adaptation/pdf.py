@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from itertools import pairwise
 
-from nearer.adapt.document_files import FileAccount, Unreadable
+from nearer.adaptation.document_files import FileAccount, Unreadable
 from nearer.errors import first_line
 from nearer.extras import require
 

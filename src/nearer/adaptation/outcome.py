@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from nearer.adapt.judging import Collection
-from nearer.adapt.tournament import Candidates, Contender, Standing
+from nearer.adaptation.judging import Collection
+from nearer.adaptation.tournament import Candidates, Contender, Standing
 from nearer.encoder import Encoder
 from nearer.search.fusion import fuse
 from nearer.search.setup import RerankerSetup, SearchSetup, write_setup

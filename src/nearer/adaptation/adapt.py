@@ -17,16 +17,16 @@ from typing import Any
 
 import numpy as np
 
-from nearer.adapt.documents import Documents, read_documents
-from nearer.adapt.judging import Collection, Kept
-from nearer.adapt.made_tests import hold_out, make_tests
-from nearer.adapt.material import draw_queries, find_training_views, write_material, write_pairs
-from nearer.adapt.outcome import PAGE, RESULTS, Outcome, check_language, find_changes, measure_latency, write_model
-from nearer.adapt.page import render_page
-from nearer.adapt.passages import Passage, split_passages
-from nearer.adapt.plan import Plan, listed, make_plan, measure_speeds, parse_budget
-from nearer.adapt.state import WORK, describe_run, digest, keep_plan, open_work, sample_passages
-from nearer.adapt.tournament import Candidates, Contender, all_contenders, best_fusion, choose, hold_tournament
+from nearer.adaptation.documents import Documents, read_documents
+from nearer.adaptation.judging import Collection, Kept
+from nearer.adaptation.made_tests import hold_out, make_tests
+from nearer.adaptation.material import draw_queries, find_training_views, write_material, write_pairs
+from nearer.adaptation.outcome import PAGE, RESULTS, Outcome, check_language, find_changes, measure_latency, write_model
+from nearer.adaptation.page import render_page
+from nearer.adaptation.passages import Passage, split_passages
+from nearer.adaptation.plan import Plan, listed, make_plan, measure_speeds, parse_budget
+from nearer.adaptation.state import WORK, describe_run, digest, keep_plan, open_work, sample_passages
+from nearer.adaptation.tournament import Candidates, Contender, all_contenders, best_fusion, choose, hold_tournament
 from nearer.encoder import Encoder
 from nearer.errors import InputError, SettingError
 from nearer.search.fusion import LEXICAL, RERANKER
@@ -86,7 +86,7 @@ def adapt(
     """Make search better on a pile of documents, without labels; and prove it on documents that were kept back.
 
     Args:
-        documents: Files and folders, as `nearer.adapt.documents.read_documents` reads them.
+        documents: Files and folders, as `nearer.adaptation.documents.read_documents` reads them.
         out: A folder for the model, the page and everything that was made; one that was interrupted goes on.
         model: The encoder to start from. It is kept as it is if nothing is better.
         teachers: Encoders that know more, from whose order of passages a student learns.
@@ -101,6 +101,15 @@ def adapt(
         dry_run: Read, measure and return the plan; nothing is written.
         progress: Show bars.
         say: Is told what is found, line by line.
+
+    Examples:
+        >>> import json, nearer
+        >>> nouns = ("harbour", "kettle", "violin", "garden")
+        >>> rows = [{"text": f"The {noun} of house {n} is old. Nobody knows why."} for n in range(30) for noun in nouns]
+        >>> with open("houses.jsonl", "w") as file:
+        ...     _ = file.writelines(json.dumps(row) + "\\n" for row in rows)
+        >>> nearer.adapt("houses.jsonl", "adapted", dry_run=True).passages
+        120
     """
     seconds = parse_budget(budget)
     if seed < 0:

@@ -8,8 +8,8 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nearer.adapt.boilerplate import remove_boilerplate
-from nearer.adapt.duplicates import NEAR, find_duplicates, find_near_duplicates
+from nearer.adaptation.boilerplate import remove_boilerplate
+from nearer.adaptation.duplicates import NEAR, find_duplicates, find_near_duplicates
 
 WORDS = [f"word{number}" for number in range(300)]
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nearer.adapt.code import is_code, prose_of_code, split_docstring
-from nearer.adapt.documents import Document
-from nearer.adapt.passages import count_words, document_sentences, split_passages
+from nearer.adaptation.code import is_code, prose_of_code, split_docstring
+from nearer.adaptation.documents import Document
+from nearer.adaptation.passages import count_words, document_sentences, split_passages
 from nearer.errors import SettingError
 
 FUNCTION = '''def paste(xsel=False):

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from nearer.adapt.passages import Passage
-from nearer.adapt.plan import Plan
+from nearer.adaptation.passages import Passage
+from nearer.adaptation.plan import Plan
 from nearer.errors import InputError
 from nearer.storage.sealed import read_sealed_json, write_sealed_json
 from nearer.storage.whole import make_folder

@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from nearer.adapt.code import is_code, prose_of_code
-from nearer.adapt.documents import Document
-from nearer.adapt.markup import FENCE, Heading, read_heading
+from nearer.adaptation.code import is_code, prose_of_code
+from nearer.adaptation.documents import Document
+from nearer.adaptation.markup import FENCE, Heading, read_heading
 from nearer.errors import SettingError
 from nearer.text.sentences import split_sentences
 
@@ -34,7 +34,7 @@ class Passage:
         text: Without headings and fences.
 
     Examples:
-        >>> from nearer.adapt.passages import Passage
+        >>> from nearer.adaptation.passages import Passage
         >>> Passage("a.md", 0, "Rain", ("Norway",), "It rains in Bergen.").id
         'a.md#0'
     """

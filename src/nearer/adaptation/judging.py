@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from nearer.adapt.made_tests import MadeTest
-from nearer.adapt.tournament import Candidates
+from nearer.adaptation.made_tests import MadeTest
+from nearer.adaptation.tournament import Candidates
 from nearer.encoder import Encoder
 from nearer.search.fusion import LEXICAL, NONE, RERANKER, unite_candidates
 from nearer.search.lexical import LexicalIndex

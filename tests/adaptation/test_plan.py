@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nearer.adapt.plan import FEWEST_PASSAGES, FEWEST_QUERIES, FEWEST_STEPS, Speeds, make_plan, parse_budget
+from nearer.adaptation.plan import FEWEST_PASSAGES, FEWEST_QUERIES, FEWEST_STEPS, Speeds, make_plan, parse_budget
 from nearer.errors import SettingError
 
 

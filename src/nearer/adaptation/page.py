@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from nearer.adapt.outcome import Outcome
+    from nearer.adaptation.outcome import Outcome
 
 
 def render_page(outcome: Outcome) -> str:

@@ -12,10 +12,10 @@ from test_views import passage
 from typer.testing import CliRunner
 
 import nearer
-from nearer.adapt import adapt as stages
-from nearer.adapt.adapt import adapt
-from nearer.adapt.outcome import Outcome
-from nearer.adapt.plan import Plan
+from nearer.adaptation import adapt as stages
+from nearer.adaptation.adapt import adapt
+from nearer.adaptation.outcome import Outcome
+from nearer.adaptation.plan import Plan
 from nearer.cli.main import app
 from nearer.errors import InputError, ModelError, SettingError
 from nearer.search.setup import read_setup

@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from nearer.adapt.judging import Collection
-from nearer.adapt.passages import Passage
-from nearer.adapt.views import RareWords, View, find_views
+from nearer.adaptation.judging import Collection
+from nearer.adaptation.passages import Passage
+from nearer.adaptation.views import RareWords, View, find_views
 from nearer.search.fusion import NONE, fuse
 from nearer.storage.whole import write_whole
 from nearer.text import write_lists

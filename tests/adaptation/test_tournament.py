@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nearer.adapt.tournament import (
+from nearer.adaptation.tournament import (
     NEARLY,
     Candidates,
     Contender,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from nearer.adapt.documents import Document, Documents, read_documents, strip_title
+from nearer.adaptation.documents import Document, Documents, read_documents, strip_title
 from nearer.errors import InputError, SettingError
 
 PROSE = "Rain falls on the coast of Norway all through the year. In Bergen it rains on two days of three."

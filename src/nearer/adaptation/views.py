@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from nearer.adapt.code import is_code, prose_of_code, split_docstring
-from nearer.adapt.passages import Passage, count_words
+from nearer.adaptation.code import is_code, prose_of_code, split_docstring
+from nearer.adaptation.passages import Passage, count_words
 from nearer.search.words import find_words
 from nearer.text.sentences import split_sentences
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from nearer.adapt.passages import Passage
-from nearer.adapt.views import KINDS, RareWords, View, find_views
+from nearer.adaptation.passages import Passage
+from nearer.adaptation.views import KINDS, RareWords, View, find_views
 from nearer.errors import InputError
 
 FEWEST_QUERIES = 30  # of a test: with fewer, chance decides

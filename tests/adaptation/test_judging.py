@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from test_views import passage
 
-from nearer.adapt.judging import Collection, Kept
-from nearer.adapt.made_tests import MadeTest, make_tests
-from nearer.adapt.material import TrainingQueries, draw_queries, find_training_views, write_material, write_pairs
+from nearer.adaptation.judging import Collection, Kept
+from nearer.adaptation.made_tests import MadeTest, make_tests
+from nearer.adaptation.material import TrainingQueries, draw_queries, find_training_views, write_material, write_pairs
 from nearer.encoder import Encoder
 from nearer.search.fusion import LEXICAL, RERANKER
 from nearer.teachers import CrossEncoder

@@ -15,10 +15,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from nearer.adapt.boilerplate import Boilerplate, remove_boilerplate
-from nearer.adapt.document_files import FileAccount, Unreadable, find_files
-from nearer.adapt.document_readers import RawDocument, ReaderOptions, TxtRule, read_file
-from nearer.adapt.duplicates import find_duplicates, find_near_duplicates
+from nearer.adaptation.boilerplate import Boilerplate, remove_boilerplate
+from nearer.adaptation.document_files import FileAccount, Unreadable, find_files
+from nearer.adaptation.document_readers import RawDocument, ReaderOptions, TxtRule, read_file
+from nearer.adaptation.duplicates import find_duplicates, find_near_duplicates
 from nearer.errors import InputError
 from nearer.terminal import progress_bar
 from nearer.text.records import BETWEEN
@@ -37,7 +37,7 @@ class Document:
         source: The file, and the line or row it begins on.
 
     Examples:
-        >>> from nearer.adapt.documents import Document
+        >>> from nearer.adaptation.documents import Document
         >>> Document("a.md", "Rain", "It rains.", "docs/a.md").title
         'Rain'
     """
@@ -171,7 +171,7 @@ def read_documents(
 
     Examples:
         >>> from pathlib import Path
-        >>> from nearer.adapt.documents import read_documents
+        >>> from nearer.adaptation.documents import read_documents
         >>> _ = Path("rain.md").write_text("# Rain\\n\\nIt rains in Bergen.")
         >>> found = read_documents("rain.md")
         >>> found.documents

@@ -7,9 +7,9 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, get_args
 
-from nearer.adapt.document_files import TABLES, FileAccount, Found, Unreadable, decode, read_bytes
-from nearer.adapt.markup import is_html, read_html, read_markdown
-from nearer.adapt.pdf import read_pdf
+from nearer.adaptation.document_files import TABLES, FileAccount, Found, Unreadable, decode, read_bytes
+from nearer.adaptation.markup import is_html, read_html, read_markdown
+from nearer.adaptation.pdf import read_pdf
 from nearer.errors import InputError, MissingExtraError, SettingError, did_you_mean
 from nearer.text.faults import Fault, ReadReport
 from nearer.text.reading import Reading, ReadOptions
