@@ -21,11 +21,30 @@ from nearer.adapt.documents import Documents, read_documents
 from nearer.adapt.judging import Collection, Kept
 from nearer.adapt.made_tests import hold_out, make_tests
 from nearer.adapt.material import draw_queries, find_training_views, write_material, write_pairs
-from nearer.adapt.outcome import Outcome, check_language, find_changes, measure_latency, write_model
+from nearer.adapt.outcome import (
+    Outcome,
+    check_language,
+    count_weights,
+    find_changes,
+    measure_latency,
+    write_documents,
+    write_model,
+)
+from nearer.adapt.page import write_outcome
 from nearer.adapt.passages import Passage, split_passages
 from nearer.adapt.plan import Plan, listed, make_plan, measure_speeds, parse_budget
-from nearer.adapt.state import WORK, describe_run, digest, keep_plan, open_work, sample_passages
-from nearer.adapt.tournament import Candidates, Contender, all_contenders, best_fusion, choose, hold_tournament
+from nearer.adapt.state import WORK, describe_run, digest, keep_plan, list_arguments, open_work, sample_passages
+from nearer.adapt.tournament import (
+    BASE,
+    LISTS,
+    PAIRS,
+    Candidates,
+    Contender,
+    all_contenders,
+    best_fusion,
+    choose,
+    hold_tournament,
+)
 from nearer.encoder import Encoder
 from nearer.errors import InputError, SettingError
 from nearer.search.fusion import LEXICAL, RERANKER
@@ -34,7 +53,6 @@ from nearer.teachers import CrossEncoder
 from nearer.text import read_sentences
 from nearer.training import resume, train
 
-BASE, LISTS, PAIRS = "base", "lists", "pairs"
 FEWEST_DOCUMENTS = 100
 HELD_OUT, MOST_HELD_OUT = 1 / 3, 2500
 WORTH_LEARNING = 0.5  # points that judges must stand above the base
@@ -57,6 +75,9 @@ class _Work:
     model: str
     progress: bool
     say: Say
+    asked: dict[str, Any]
+    remarks: list[str]
+    all_passages: int
     students: dict[str, Path] = field(default_factory=dict)
 
     def random(self, stage: str) -> np.random.Generator:
@@ -117,7 +138,8 @@ def adapt(
     taught = {Path(str(name)).name: Encoder.load(name, device=device) for name in teachers}
     cross = None if judge is None else CrossEncoder.load(judge, device=device or "auto")
     texts = [passage.titled for passage in passages]
-    for line in check_language(texts, base, cross):
+    remarks = check_language(texts, base, cross)
+    for line in remarks:
         say(line)
     speeds = measure_speeds(texts, base, list(taught.values()), cross)
     plan = make_plan(seconds, len(passages), speeds, on_gpu=base.device.type == "cuda")
@@ -131,7 +153,11 @@ def adapt(
         plan = keep_plan(work, about, plan)
         chosen = sample_passages(passages, plan.passages, seed)
         reranker = cross if plan.reranks else None
-        stages = _Work(folder, base, taught, reranker, chosen, plan, seed, str(model), progress, say)
+        reading = {"columns": columns, "encoding": encoding, "txt": txt}
+        asked = list_arguments(documents, about, queries, len(log), reading)
+        stages = _Work(
+            folder, base, taught, reranker, chosen, plan, seed, str(model), progress, say, asked, remarks, len(passages)
+        )
         return _run(stages, found, log, judge)
 
 
@@ -266,6 +292,7 @@ def _decide(
     alone = choose([standing for standing in standings if standing.contender.cost == (False, False)], base)
     encoder = collection.encoders[chosen.contender.encoder]
     write_model(work.out / MODEL, encoder, chosen.contender, work.cross, judge)
+    write_documents(work.out, found.documents)
     outcome = Outcome(
         folder=work.out,
         model=work.out / MODEL,
@@ -287,8 +314,12 @@ def _decide(
         plan=asdict(work.plan),
         seconds=time.perf_counter() - started,
         trained=bool(work.students),
+        asked=work.asked,
+        remarks=work.remarks,
+        all_passages=work.all_passages,
+        weights=count_weights({name: collection.encoders[name] for name in by}, work.cross),
     )
-    outcome.write()
+    write_outcome(outcome)
     return outcome
 
 
