@@ -96,7 +96,7 @@ class CpuProduct:
         """Floating-point operations a second, of the fastest.
 
         A limit is what the processor reaches when nothing disturbs it. On a busy machine a median measures the
-        disturbance: threads wait for the one that has no core, and a product can take ten times as long.
+        disturbance: threads wait for the one that has no core, and a product takes several times as long.
         """
         return 2 * self.size**3 / min(self.seconds)
 
@@ -170,11 +170,14 @@ def _cpu_seconds(
 
 
 def _cpu_model() -> str:
+    """By its name. On arm64 the system's file has numbers alone, which lscpu knows names for."""
     try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        lines = []
-    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+        shown = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+        if "model name" not in shown:
+            shown = subprocess.run(["lscpu"], capture_output=True, text=True, timeout=20, check=True).stdout
+    except (OSError, subprocess.SubprocessError):
+        shown = ""
+    models = [line.partition(":")[2].strip() for line in shown.splitlines() if line.lower().startswith("model name")]
     return models[0] if models else platform.processor() or platform.machine()
 
 

@@ -158,7 +158,7 @@ class TestCitation:
             (
                 paper["title"],
                 tuple(f"{author['family-names']}, {author['given-names']}" for author in paper["authors"]),
-                paper["collection-title"],
+                paper.get("collection-title", paper.get("journal")),
                 paper["year"],
             )
             for paper in self.CITATION["references"]

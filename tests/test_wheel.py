@@ -91,7 +91,8 @@ class TestInstalled:
         return folder / "bin" / "nearer"
 
     @staticmethod
-    def run(*command: object, cwd: Path | None = None) -> str:
+    def run(*command: object, cwd: Path | None = None, code: int = 0) -> str:
+        """What it printed; if it is to fail, its error."""
         kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "NEARER_MODELS")}
         done = subprocess.run(
             [str(part) for part in command],
@@ -101,8 +102,8 @@ class TestInstalled:
             text=True,
             timeout=HANG,
         )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stderr if code else done.stdout
 
     def test_it_is_the_wheel_that_runs(self, command: Path, tmp_path: Path) -> None:
         where = self.run(command.parent / "python", "-c", "import nearer; print(nearer.__file__)", cwd=tmp_path)
@@ -126,8 +127,6 @@ class TestInstalled:
         assert (tmp_path / "demo" / "pairs" / "model" / "model.safetensors").exists()
 
     def test_measures_need_a_checkout(self, command: Path, tmp_path: Path) -> None:
-        done = subprocess.run(
-            [command, "bench", "train"], cwd=tmp_path, capture_output=True, text=True, timeout=HANG, check=False
-        )
-        assert (done.returncode, done.stderr.count("\n")) == (1, 1)
-        assert "nearer bench needs a checkout" in done.stderr
+        told = self.run(command, "bench", "train", cwd=tmp_path, code=1)
+        assert told.startswith("error: nearer bench needs a checkout")
+        assert told.count("\n") == 1

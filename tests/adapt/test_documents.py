@@ -165,6 +165,17 @@ def test_nothing_in_it(tmp_path: Path, content: str, said: str) -> None:
         read_documents(tmp_path)
 
 
+def test_the_account_names_a_few_and_counts_the_rest(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("It rains.")
+    for number in range(7):
+        (tmp_path / f"x.{'abcdefg'[number] * 3}").write_text("")
+        (tmp_path / f"{number}.json").write_text("{")
+    told = str(read_documents(tmp_path).account)
+    assert told.count("\n  not read: ") == 6
+    assert "not read: 2 more files" in told
+    assert "skipped: 2 of 2 other kinds" in told
+
+
 def test_nothing_there(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such file or folder"):
         read_documents(tmp_path / "none")

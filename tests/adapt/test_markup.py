@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
 from nearer.adapt.document_files import FileAccount, Unreadable
-from nearer.adapt.documents import read_documents
+from nearer.adapt.documents import Document, read_documents
 from nearer.adapt.markup import is_html, read_html, read_markdown
+from nearer.adapt.passages import split_passages
 from nearer.adapt.pdf import join_pages, read_pdf
 
 MARKDOWN = """---
@@ -64,6 +65,16 @@ def test_markdown() -> None:
 )
 def test_titles_of_markdown(text: str, found: tuple[str, str]) -> None:
     assert read_markdown(text) == found
+
+
+@pytest.mark.parametrize(
+    "piece", ["<!--", "-", "# ", "#", " ", "[a](", "**a", "`", "| -", "<a", "~~~\n", "\n- ", "a\n==\n"]
+)
+def test_long_runs_take_no_square_of_time(piece: str) -> None:
+    text = f"# a{piece * 20_000}b"
+    title, found = read_markdown(text)
+    assert len(title) + len(found) <= len(text) + 4
+    assert split_passages(Document("d", title, found or "x", ""))
 
 
 PAGE = """<!doctype html><html><head><title>Beans – My site</title><script>var x = "<p>no</p>";</script></head>

@@ -109,7 +109,7 @@ class TestSettings:
             ("rankcs", "method: there is none named 'rankcs'; did you mean 'rankcse'?"),
             (
                 "xyz",
-                "method: there is none named 'xyz'; there are simcse, rankcse, rankencoder, debcse, refine, lists.",
+                f"method: there is none named 'xyz'; there are {', '.join(METHODS)}.",
             ),
         ],
     )

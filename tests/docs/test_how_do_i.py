@@ -44,6 +44,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (root / "documents.jsonl").write_text("".join(json.dumps(row) + "\n" for row in documents), encoding="utf-8")
     scored = [f"{pair.first}\t{pair.second}\t{pair.score}\n" for pair in pairs]
     (root / "scored.tsv").write_text("".join(scored), encoding="utf-8")
+    same = [f"{pair.first}\tSo: {pair.first}\t1\n" for pair in pairs]
+    others = [f"{one.first}\t{two.second}\t0\n" for one, two in zip(pairs[:45], pairs[45:], strict=True)]
+    (root / "labelled.tsv").write_text("".join([*same, *others]), encoding="utf-8")
     questions = root / "questions"
     (questions / "qrels").mkdir(parents=True)
     for name, side in (("corpus", "second"), ("queries", "first")):

@@ -99,7 +99,8 @@ class TestDrawing:
         count = data.draw(st.integers(size, 40))
         weight = data.draw(st.sampled_from([0.0, 1.0]))
         asked = ListsSettings(passages_per_query=size, from_top=best, top=top, in_batch_weight=weight)
-        ranks = draw_ranks(count, asked, np.random.default_rng(data.draw(st.integers(0, 99))))
+        counts = np.array([count, size, 40])
+        ranks = draw_ranks(counts, asked, np.random.default_rng(data.draw(st.integers(0, 99))))[0]
         assert len(set(ranks.tolist())) == size
         assert ranks.tolist() == sorted(ranks.tolist())
         assert 0 <= ranks[0] <= ranks[-1] < count
@@ -109,17 +110,16 @@ class TestDrawing:
 
     def test_all_of_a_list_is_drawn_in_time(self) -> None:
         random, asked = np.random.default_rng(0), ListsSettings(passages_per_query=4, in_batch_weight=0)
-        counts = np.bincount(np.concatenate([draw_ranks(30, asked, random) for _ in range(3000)]), minlength=30)
+        counts = np.bincount(draw_ranks(np.full(3000, 30), asked, random).reshape(-1), minlength=30)
         np.testing.assert_allclose(counts[:10], 600, rtol=0.15)  # two of ten
         np.testing.assert_allclose(counts[10:], 300, rtol=0.25)  # two of twenty
 
     def test_the_band_says_where_the_others_are_from(self) -> None:
         asked = ListsSettings(passages_per_query=6, top=4, negative_band=[0.25, 0.75])
-        drawn = [draw_ranks(101, asked, np.random.default_rng(seed)) for seed in range(200)]
-        others = np.concatenate([ranks[3:] for ranks in drawn])
+        others = draw_ranks(np.full(300, 101), asked, np.random.default_rng(0))[:, 3:]
         assert (others.min(), others.max()) == (25, 75)
         # of a short list the band has too few, so all below the best may come
-        short = np.concatenate([draw_ranks(8, asked, np.random.default_rng(seed))[3:] for seed in range(200)])
+        short = draw_ranks(np.full(300, 8), asked, np.random.default_rng(0))[:, 3:]
         assert (short.min(), short.max()) == (4, 7)
 
 
@@ -222,16 +222,16 @@ class TestLoss:
             losses.parts["ranking"].item() + 0.5 * losses.parts["in_batch"].item(), rel=1e-6
         )
 
-    @pytest.mark.parametrize("share", [None, 0.999])
+    @pytest.mark.parametrize("share", [None, 0.95])
     def test_the_lists_best_among_all_passages(self, prepared: Prepared, student: Encoder, share: float | None) -> None:
         method = prepared(false_negatives=share, student_temperature=0.3)
-        vectors, _, losses = loss_of(method, [0, 2])
-        inputs = method.inputs(batch([0, 2]))
+        vectors, _, losses = loss_of(method, [0, 1])
+        inputs = method.inputs(batch([0, 1]))
         texts = student.tokenizer.batch_decode(inputs.passes["passages"].rows, skip_special_tokens=True)
-        known = student.similarity([QUERIES[0], QUERIES[2]], texts)
+        known = student.similarity([QUERIES[0], QUERIES[1]], texts)
         scores = (normalize(vectors["queries"], dim=-1) @ normalize(vectors["passages"], dim=-1).T).double()
         total = left_out = 0.0
-        for i, record in enumerate([0, 2]):
+        for i, record in enumerate([0, 1]):
             best, listed = 4 * i, LISTS[record]["passages"]
             assert texts[best] == max(zip(LISTS[record]["scores"], listed, strict=True))[1]
             kept = [scores[i, best].item() / 0.3]

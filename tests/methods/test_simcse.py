@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -77,8 +78,19 @@ def test_pairs_and_triplets(encoder: Encoder) -> None:
 
 
 def test_longer_lists_are_refused(encoder: Encoder) -> None:
-    with pytest.raises(InputError, match="lists of 4"):
-        method(encoder).inputs(batch(encoder, ROWS, OTHERS, THIRDS, ROWS))
+    with pytest.raises(InputError, match="8 texts a record at most"):
+        method(encoder).inputs(batch(encoder, *[ROWS] * 9))
+
+
+def test_two_hard_negatives_are_two_more_columns_each(encoder: Encoder) -> None:
+    """As SimCSE tried with a contradiction and a neutral sentence: lists of four."""
+    inputs = method(encoder).inputs(batch(encoder, ROWS, OTHERS, THIRDS, ROWS))
+    assert list(inputs.passes) == ["anchors", "positives", "hard_negatives", "hard_negatives 2"]
+    rows = list(torch.randn(4, 5, 8, generator=torch.Generator().manual_seed(1), dtype=torch.float64))
+    cosines = [torch.nn.functional.cosine_similarity(rows[0][:, None], other[None], dim=-1) for other in rows[1:]]
+    weighted = [cosines[0] / 0.05, *(each / 0.05 + math.log(2) * torch.eye(5) for each in cosines[1:])]
+    wanted = (torch.cat(weighted, dim=1).logsumexp(dim=1) - weighted[0].diagonal()).mean()
+    torch.testing.assert_close(losses_of(method(encoder, hard_negative_weight=2.0), rows, {}).total, wanted)
 
 
 def test_every_setting_of_the_loss_reaches_it(encoder: Encoder) -> None:
@@ -150,7 +162,7 @@ class TestMaskedLanguage:
             torch.manual_seed(0)
             made = method(encoder, mlm_weight=weight)
             step(encoder, made, batch(encoder, ROWS))
-            return made.language_head.dense.weight.grad
+            return made.mlm.head.dense.weight.grad
 
         assert gradient(0.25).abs().sum() > 0
         torch.testing.assert_close(gradient(0.25), gradient(1.0) / 4)
@@ -163,9 +175,9 @@ class TestMaskedLanguage:
         summed, count = 0.0, 0
         with torch.no_grad():
             for ids in map(np.array, [*tokens(encoder, ROWS), *tokens(encoder, ROWS)]):  # each copy masked for itself
-                masked, chosen = made.masker(ids, random)
+                masked, chosen = made.mlm.masker(ids, random)
                 states = encoder.states(torch.from_numpy(masked)[None], torch.ones(1, len(ids), dtype=torch.long))[0]
-                scores = made.language_head(states, encoder.backbone.embeddings.word_embeddings.weight).log_softmax(-1)
+                scores = made.mlm.head(states, encoder.backbone.embeddings.word_embeddings.weight).log_softmax(-1)
                 summed -= sum(scores[place, ids[place]].item() for place in np.flatnonzero(chosen))
                 count += int(chosen.sum())
         assert losses.parts["mlm"].item() == pytest.approx(summed / count, rel=1e-4)
@@ -183,7 +195,7 @@ class TestMaskedLanguage:
         place = ids[0].tolist().index(encoder.tokenizer.mask_token_id)
         with torch.no_grad():
             states = encoder.states(ids, torch.ones_like(ids))[0, place]
-            scores = made.language_head(states[None], encoder.backbone.embeddings.word_embeddings.weight)[0]
+            scores = made.mlm.head(states[None], encoder.backbone.embeddings.word_embeddings.weight)[0]
         likely = encoder.tokenizer.convert_ids_to_tokens(scores.topk(20).indices.tolist())
         assert "paris" in likely
 

@@ -200,3 +200,18 @@ def test_consistency_s_bad_input_is_named() -> None:
         ranking_consistency(torch.ones(1, 1))
     with pytest.raises(InputError, match=r"^scores: holds"):
         ranking_consistency(torch.full((2, 2), math.nan))
+
+
+@pytest.mark.parametrize("size", [3, 5])
+def test_the_order_alone_is_two_loops(size: int) -> None:
+    from nearer.objectives import list_order
+
+    scores = torch.randn(2, size, size, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    rows = []
+    for matrix in scores.tolist():
+        for j in range(size - 1):
+            terms = [math.exp(matrix[j][k] / 0.5) for k in range(j + 1, size)]
+            rows.append(-sum(math.log(term / sum(terms[n:])) for n, term in enumerate(terms)))
+    assert list_order(scores, student_temperature=0.5).item() == pytest.approx(sum(rows) / len(rows), abs=1e-12)
+    with pytest.raises(InputError, match="lists of 3 at least"):
+        list_order(scores[..., :2, :2])

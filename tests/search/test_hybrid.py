@@ -6,21 +6,22 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from search_text import QUERIES, sentences, write_lines
 
-from conftest import Outcome
 from nearer import CrossEncoder, Encoder, SearchIndex, SearchSetup
 from nearer.errors import DamagedError, InputError, ModelError, SettingError
+from nearer.search import building
 from nearer.search.hybrid import rank_texts
 from nearer.search.lexical import LexicalIndex
 from nearer.search.setup import RerankerSetup, write_setup
 from nearer.search.verify import find_damage
 
 pytest.importorskip("bm25s")
-Nearer = Callable[..., Outcome]
+Nearer = Callable[..., Any]
 
 
 @pytest.fixture
@@ -89,6 +90,7 @@ class TestSearch:
 
     def test_several_queries_are_as_one_by_one(self, hybrid: SearchIndex) -> None:
         assert hybrid.search(QUERIES, 7) == [hybrid.search(query, 7) for query in QUERIES]
+        assert hybrid.search((query for query in QUERIES), 7) == hybrid.search(QUERIES, 7)  # type: ignore[call-overload]
         assert hybrid.search([], 7) == []
 
     def test_a_cross_encoder_has_a_second_look(
@@ -151,6 +153,26 @@ class TestChanges:
         )
         assert described(index) == described(fresh)
         assert find_damage(index.folder) == []
+
+    def test_an_addition_that_fails_at_its_end_changes_nothing(
+        self, hybrid: SearchIndex, encoder: Encoder, more: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        before, write = described(hybrid), building.write_sealed_json
+
+        def fail(path: Path, content: dict[str, Any]) -> None:
+            if path.name == "manifest.json":
+                raise OSError(28, "No space left on device")
+            write(path, content)
+
+        monkeypatch.setattr(building, "write_sealed_json", fail)
+        with pytest.raises(InputError, match="No space left"):
+            hybrid.add(more)
+        assert described(SearchIndex.open(hybrid.folder, model=encoder)) == before
+        monkeypatch.setattr(building, "write_sealed_json", write)
+        hybrid.add(more)
+        assert len(hybrid) == 100
+        assert [path.name for path in hybrid.folder.glob("*lexical*")] == ["lexical-2"]
+        assert find_damage(hybrid.folder) == []
 
     def test_an_open_index_goes_on_with_what_it_saw(self, hybrid: SearchIndex, encoder: Encoder, more: Path) -> None:
         other = SearchIndex.open(hybrid.folder, model=encoder)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,30 @@ def test_delete_one_word_takes_each_word_at_times(tokenizer: Any) -> None:
 @pytest.mark.parametrize("sentence", ["", "rain"])
 def test_the_last_word_stays(tokenizer: Any, kind: str, sentence: str) -> None:
     assert words_after(kind, 0.9, tokenizer, 0, sentence) == sentence.split()
+
+
+@pytest.mark.parametrize("longest", [None, 13])
+def test_repetition_doubles_some_tokens_where_they_stand(tokenizer: Any, longest: int | None) -> None:
+    ids = np.array(tokenizer(SENTENCE)["input_ids"])
+    augmenter = Augmenter("word_repetition", 0.4, tokenizer, longest=longest and len(ids) + 1)
+    grown = set()
+    for seed in range(40):
+        changed = augmenter(ids, np.random.default_rng(seed))
+        kept = [changed[0], *[b for a, b in itertools.pairwise(changed) if a != b]]
+        plain = [ids[0], *[b for a, b in itertools.pairwise(ids) if a != b]]
+        assert kept == plain
+        grown.add(len(changed) - len(ids))
+    most = 1 if longest else min(10, int(0.4 * (len(ids) - 2)))
+    assert grown == set(range(most + 1))
+
+
+def test_tokens_around_a_sentence_stay(tokenizer: Any) -> None:
+    ids = np.array(tokenizer(SENTENCE)["input_ids"])
+    for seed in range(20):
+        changed = Augmenter("word_deletion", 0.5, tokenizer, around=(4, 3))(ids, np.random.default_rng(seed))
+        assert changed[:4].tolist() == ids[:4].tolist()
+        assert changed[-3:].tolist() == ids[-3:].tolist()
+        assert len(changed) < len(ids)
 
 
 def test_wrong_settings_are_named(tokenizer: Any) -> None:

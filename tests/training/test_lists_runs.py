@@ -237,6 +237,14 @@ def test_the_command_and_records_in_memory(tiny_model: Callable[[str], Path], li
     assert metrics(other.folder) == metrics(tmp_path / "run")
 
 
+def test_data_read_tells_of_a_folder(lists: Path) -> None:
+    done = CliRunner().invoke(app, ["data", "read", str(lists), "--as", "scored", "--show", "1"])
+    assert done.exit_code == 0, done.output
+    assert "40 read, 40 kept, 0 dropped" in " ".join(done.output.split())
+    refused = CliRunner().invoke(app, ["data", "tokenize", "MODEL", str(lists), "--as", "scored"])
+    assert "scored lists are tokenised when they are trained on" in str(refused.exception)
+
+
 @pytest.mark.parametrize(
     ("settings", "error", "told"),
     [

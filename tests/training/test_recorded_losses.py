@@ -45,6 +45,9 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "debcse-bert-base +piece": {"piece": 5},
     "debcse-bert-base +plain": {"alternating": False, "mined_negatives": False},
     "rankencoder-bert-base +released": {"variant": "released", "approximate": True},
+    "simcse-bert-base +word_repetition": {"augmentation": "word_repetition", "augmentation_rate": 0.3},
+    "rankencoder-bert-base +mlm": {"mlm_weight": 0.1},
+    "refine-bert-base +order": {"target": "order", "teachers": []},
     "promptbert-bert-base +piece": {"piece": 5},
     "diffcse-bert-base +piece": {"piece": 5},
     "diffcse-bert-base +released": {"replacement": "argmax", "replaced": "all"},
@@ -108,7 +111,7 @@ def recorded_steps(name: str, tiny_model: Callable[[str], Path], corpus: Path, t
         overrides |= {"template": "a man {sentence} is [MASK]", "max_length": 24}
     if hasattr(plain.method, "second_template"):
         overrides["second_template"] = "a dog {sentence} is [MASK]"
-    if hasattr(plain.method, "generator"):
+    if plain.training.method == "diffcse":
         overrides["generator"] = str(_generator(kind, tiny_model(kind), tmp_path))
     recipe = load_recipe(recipe_name, overrides | VARIANTS.get(name, {}))
     settings = recipe.training

@@ -172,7 +172,7 @@ def _run(work: _Work, found: Documents, log: Sequence[str], judge: str | Path | 
     say(f"tests made of {int(held_out.sum()):,} passages that training never sees: {', '.join(collection.tests)}")
     collection.add_encoder(BASE, work.base, BASE)
     for name, teacher in work.teachers.items():
-        collection.add_encoder(name, teacher, digest(teacher.fingerprint)[:8])
+        collection.add_encoder(name, teacher, f"teacher-{digest(name)[:8]}")
     judges = [BASE, *work.teachers, LEXICAL, *([RERANKER] if work.cross else [])]
     first = {
         test.name: collection.measure(test, best=plan.best, by=[BASE, *work.teachers], key="before") for test in tests

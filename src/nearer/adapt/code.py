@@ -40,7 +40,7 @@ def is_code(text: str) -> bool:
     """Whether most lines look like those of a programming language; docstrings and comments do not count."""
     if "\n" not in text or "```" in text:
         return False
-    bare = _BLOCK_COMMENT.sub("", _STRING.sub("", text[:20_000]))
+    bare = _BLOCK_COMMENT.sub("", _STRING.sub("", text[:8000]))
     lines = [line for line in bare.split("\n")[:LOOKED_AT] if line.strip() and not line.lstrip().startswith("#")]
     return len(lines) > 1 and sum(_CODE_LINE.search(line) is not None for line in lines) >= 0.6 * len(lines)
 

@@ -147,7 +147,7 @@ def decode(data: bytes, encoding: str, account: FileAccount) -> str:
     except UnicodeError:
         if encoding.replace("_", "-").lower() not in ("utf-8", "utf8"):
             raise Unreadable(f"not text in the encoding {encoding}") from None
-        foreign = sum(byte > 127 for byte in data)
+        foreign = len(data.translate(None, bytes(range(128))))
         # a language that is written with other letters than a to z has far more of them
         if foreign > 0.15 * len(data):
             raise Unreadable("not UTF-8 text; name its encoding with encoding (--encoding)") from None

@@ -106,7 +106,9 @@ class Account:
         lines += [f"  not read: {file.path}: {file.fault}" for file in self.unreadable[:SHOWN]]
         if len(self.unreadable) > SHOWN:
             lines.append(f"  not read: {len(self.unreadable) - SHOWN:,} more files")
-        lines += [f"  skipped: {count:,} {what}" for what, count in self.skipped.most_common()]
+        lines += [f"  skipped: {count:,} {what}" for what, count in self.skipped.most_common(SHOWN)]
+        if others := sum(count for _, count in self.skipped.most_common()[SHOWN:]):
+            lines.append(f"  skipped: {others:,} of {len(self.skipped) - SHOWN:,} other kinds")
         lines += self._of_documents()
         noted = [file for file in self.files if file.notes]
         lines += [f"  {file.path}: {note}" for file in noted[:SHOWN] for note in file.notes]

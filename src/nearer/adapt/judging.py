@@ -74,6 +74,7 @@ class Collection:
         self.cross: CrossEncoder | None = None
         self.lexical = LexicalIndex.build(self.texts)
         self._starts: dict[str, int] = {}
+        self._read: dict[tuple[str, int], float] = {}  # scores of the cross-encoder, by query and text
         start = len(passages)
         for test in tests:
             self._starts[test.name] = start
@@ -125,7 +126,11 @@ class Collection:
 
         made = self.kept.get(name, make)
         numbers = made.pop("numbers").astype(np.int64)
-        return numbers, {judge: values.astype(np.float32) for judge, values in made.items()}
+        scores = {judge: values.astype(np.float32) for judge, values in made.items()}
+        if RERANKER in scores:  # it is slow: what it read once it does not read again
+            for row, column in zip(*np.nonzero(numbers >= 0), strict=True):
+                self._read[queries[row], int(numbers[row, column])] = float(scores[RERANKER][row, column])
+        return numbers, scores
 
     def measure(self, test: MadeTest, *, best: int, by: Sequence[str], key: str) -> Candidates:
         """A test's candidates with everybody's scores. key: of the encoders and of what they may find."""
@@ -181,8 +186,12 @@ class Collection:
         assert self.cross is not None
         rows, columns = np.nonzero(numbers >= 0)
         pairs = np.stack([rows, numbers[rows, columns]], axis=1)
+        known = [self._read.get((queries[row], int(number))) for row, number in pairs.tolist()]
+        new = np.array([score is None for score in known], dtype=bool)
+        values = np.array([score or 0.0 for score in known], dtype=np.float32)
+        values[new] = self.cross.score(queries, self.texts, pairs[new], progress=self.progress)
         found = np.zeros(numbers.shape, dtype=np.float32)
-        found[rows, columns] = self.cross.score(queries, self.texts, pairs, progress=self.progress)
+        found[rows, columns] = values
         return found
 
 

@@ -13,13 +13,12 @@ from nearer.typed_files import Unreadable as NotYaml
 from nearer.typed_files import parse_yaml
 
 FENCE = re.compile(r"^\s{0,3}(`{3,}|~{3,})")
-HEADING = re.compile(r"^ {0,3}(#{1,6})\s+(.*?)\s*#*\s*$")
+_HEADING = re.compile(r"^ {0,3}(#{1,6})[ \t]++(.+)$")
 _SETEXT = re.compile(r"^ {0,3}(=+|-+|~+)\s*$")
 _FRONT_MATTER = re.compile(r"\A(?:---|\+\+\+)[ \t]*\n(.*?)\n(?:---|\+\+\+|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
 _TOML_TITLE = re.compile(r"""^title\s*=\s*["'](.*?)["']\s*$""", re.MULTILINE)
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 _TAG = re.compile(r"</?[a-zA-Z][^<>]{0,500}>")
-_TABLE_RULE = re.compile(r"^\s*\|?[\s:|-]*-{2,}[\s:|-]*$")
 _REFERENCE = re.compile(r"^ {0,3}\[[^\]]{1,100}\]:\s+\S+.*$")
 _DIRECTIVE = re.compile(r"^\s*\.\. (?:_|[\w-]+::|\|).*$")
 _ROLE = re.compile(r":[a-zA-Z:]{2,20}:`~?([^`<]{1,300}?)\s*(?:<[^`>]{0,300}>)?`")
@@ -39,13 +38,26 @@ def read_markdown(text: str) -> tuple[str, str]:
     if front := _FRONT_MATTER.match(text):
         title = _front_title(front[1])
         text = text[front.end() :]
-    lines = _clean_lines(_COMMENT.sub("", text).split("\n"))
+    closed = text.rfind("-->") + 3  # a comment that nothing closes is none
+    lines = _clean_lines((_COMMENT.sub("", text[:closed]) + text[closed:]).split("\n"))
     text = re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
     first, _, rest = text.partition("\n")
-    heading = HEADING.match(first)
-    if heading and (not title or heading[2].lower() == title.lower()):
-        return heading[2], rest.strip()
+    heading = read_heading(first)
+    if heading and (not title or heading.text.lower() == title.lower()):
+        return heading.text, rest.strip()
     return title, text
+
+
+class Heading(NamedTuple):
+    level: int
+    text: str
+
+
+def read_heading(line: str) -> Heading | None:
+    """Of a line `## …`, which may end with such signs too."""
+    found = _HEADING.match(line)
+    text = found[2].rstrip().rstrip("#").rstrip() if found else ""
+    return Heading(len(found[1]), text) if found and text else None
 
 
 def _front_title(front: str) -> str:
@@ -75,7 +87,11 @@ def _clean_lines(lines: list[str]) -> list[str]:
             fence = opening[1]
             cleaned.append("```")
             continue
-        if (_TABLE_RULE.match(line) and "|" in line) or _REFERENCE.match(line) or _DIRECTIVE.match(line):
+        if (
+            ("|" in line and "--" in line and not line.strip("|-: \t"))
+            or _REFERENCE.match(line)
+            or _DIRECTIVE.match(line)
+        ):
             continue
         if _SETEXT.match(line) and cleaned and cleaned[-1].strip() and len(line.strip()) >= 3:
             before = cleaned[-2] if len(cleaned) > 1 else ""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from nearer.adapt.code import is_code, prose_of_code
 from nearer.adapt.documents import Document
-from nearer.adapt.markup import FENCE, HEADING
+from nearer.adapt.markup import FENCE, Heading, read_heading
 from nearer.errors import SettingError
 from nearer.text.sentences import split_sentences
 
@@ -96,21 +96,20 @@ def document_sentences(document: Document) -> list[str]:
 
 def _sections(text: str) -> Iterator[tuple[tuple[str, ...], list[str]]]:
     """Headings and lines of each section that has any text of its own."""
-    path: list[tuple[int, str]] = []
+    path: list[Heading] = []
     lines: list[str] = []
     fenced = False
     for line in text.split("\n"):
         if FENCE.match(line):
             fenced = not fenced
-        heading = None if fenced else HEADING.match(line)
+        heading = None if fenced else read_heading(line)
         if heading is None:
             lines.append(line)
             continue
         if any(map(str.strip, lines)):
             yield tuple(name for _, name in path), lines
         lines = []
-        level = len(heading[1])
-        path = [(above, name) for above, name in path if above < level] + [(level, heading[2])]
+        path = [above for above in path if above.level < heading.level] + [heading]
     if any(map(str.strip, lines)):
         yield tuple(name for _, name in path), lines
 

@@ -1,8 +1,12 @@
 """K-means of unit vectors by their cosines, for a million of them on a CPU: fitted on a sample, then one pass over all.
 
-Our own, because vectors lie in float16 on disk and are compared by cosine: blocks of matrix products need neither a
-float32 copy of all vectors nor another package. Everything is computed on the CPU, where sums have one order: equal
-seeds give equal clusters.
+Everything is computed on the CPU, where sums have one order: equal seeds give equal clusters.
+
+Our own, and not FAISS's, which the search index uses for its lists: vectors lie in float16 on disk, and blocks of
+matrix products need no float32 copy of all of them. FAISS is an extra, so this code would have to stay, and start
+sentences would depend on what is installed. Nor would it help. 50 000 points of 384 dimensions, 500 clusters, 20
+rounds, one core: ours 8.6 s with a mean cosine of 0.6346 to the centres; FAISS from the same first centres 8.4 s and
+0.6346, from its own random ones 5.7 s and 0.6211.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Commands that build training data: construct debiased, lists, queries, inspect."""
+"""Commands that build training data: construct debiased, neighbours, lists, queries, inspect."""
 
 from __future__ import annotations
 
@@ -27,6 +27,27 @@ app.command("inspect")(construct_lists.inspect)
 class Level(StrEnum):
     characters = "characters"
     words = "words"
+
+
+@app.command("neighbours")
+@with_bundles
+def neighbours(
+    corpus: Annotated[
+        str, typer.Argument(metavar="CORPUS", help="Running text, a sentence a line; an empty line ends a document.")
+    ],
+    out: Annotated[Path, typer.Option(help="The new file of pairs, as JSON lines.")],
+    within: Annotated[int, typer.Option(min=1, help="Draw the second sentence from so many that follow.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, max=options.LARGEST_SEED, help="Seed: decides which ones.")] = 0,
+    text_reading: TextReading = TEXT_READING,
+) -> None:
+    """Pair each sentence with one that follows it, to train on with data=pairs."""
+    from nearer.construct.neighbours import write_neighbours
+    from nearer.text import read_sentences
+
+    reading = read_sentences(corpus, **text_reading.arguments())
+    count = write_neighbours(reading, out, within=within, seed=seed)
+    show_report(reading.report)
+    say(f"{out}: {count:,} pairs")
 
 
 @app.command("debiased")

@@ -14,7 +14,7 @@ from rich.table import Table
 from nearer.cli import options
 from nearer.cli.bundles import TEXT_READING, TextReading, with_bundles
 from nearer.cli.output import one_line, put_data, say, show_report, show_table
-from nearer.errors import InputError, NearerError
+from nearer.errors import InputError, NearerError, SettingError
 from nearer.text.faults import Fault
 from nearer.text.reading import Reading, ReadOptions
 from nearer.text.shapes import SHAPES
@@ -35,7 +35,10 @@ class Kind(StrEnum):
 @with_bundles
 def read(
     file: Annotated[
-        str, typer.Argument(metavar="FILE", help="txt, csv, tsv, jsonl, parquet (.gz .xz .zst), hf:NAME, -.")
+        str,
+        typer.Argument(
+            metavar="FILE", help="txt, csv, tsv, jsonl, parquet (.gz .xz .zst), hf:NAME, -; a folder of scored lists."
+        ),
     ],
     kind: Annotated[Kind, typer.Option("--as", help="What a record is.")] = Kind.sentences,
     text_reading: TextReading = TEXT_READING,
@@ -43,8 +46,10 @@ def read(
     show: Annotated[int, typer.Option(min=0, help="Print the first so many records.")] = 3,
 ) -> None:
     """Read a file to the end and say what is in it: how many records are kept, which are dropped, and why."""
+    from nearer.text.scored_lists import read_as  # needs numpy
+
     how = text_reading.arguments()
-    reading: Reading[object] = Reading(file, SHAPES[kind.value], ReadOptions(**how, strip_contained=strip_contained))
+    reading = read_as(kind.value, file, ReadOptions(**how, strip_contained=strip_contained))
     records = reading.located()
     for line, record in itertools.islice(records, show):
         put_data(f"{line}\t{one_line(str(record))}")
@@ -68,6 +73,10 @@ def tokenize(
     text_reading: TextReading = TEXT_READING,
 ) -> None:
     """Tokenise a corpus before training. Training finds the result again."""
+    if kind is Kind.scored:
+        raise SettingError(
+            "--as: scored lists are tokenised when they are trained on, queries and passages by themselves."
+        )
     from nearer.encoder.sources import find_folder
     from nearer.encoder.tokenizer import load_tokenizer
     from nearer.text.token_store import open_store

@@ -21,6 +21,7 @@ NO_ROOM = "prompt longer than the model's window"
 TOO_LONG = "too long"
 COPIED = "copied from the passage"
 FROM_PROMPT = "copied from an example of the prompt"
+SAME_WORDS = "plain words that are the passage's own"
 OTHER_LANGUAGE = "in another language than the passage"
 ANSWERED = "an answer or a remark instead of a query"
 ABOUT_PASSAGE = "speaks of the passage itself"
@@ -28,6 +29,8 @@ REPEATED = "written for another passage already"
 
 MOST_WORDS = {"question": 32, "keywords": 10, "claim": 40, "plain_words": 32}
 COPIED_WORDS = 7  # on end
+SHORT_WORD = 3  # letters: such words say little
+MOST_SHARED = 0.75  # of the longer words of a query in plain words
 _WORD = re.compile(r"\w+")
 _LABEL = re.compile(
     r"^\W*(?:(?:search )?(?:question|query|search(?: words)?|keywords?|statement|claim|text|answer)s?\s*[:：]\s*)+",
@@ -40,8 +43,9 @@ _REMARK = re.compile(
     re.I,
 )
 _ABOUT = re.compile(
-    r"\b(?:(?:the|this) (?:(?:above|following|given|provided) )?(?:passage|text|paragraph|excerpt|article|snippet"
-    r"|code snippet|author|function|method|code)|(?:given|provided|above) (?:function|text|code))\b",
+    r"\b(?:this (?:passage|text|paragraph|excerpt|article|snippet|function|method|class|code|document|statement)"
+    r"|the (?:above|following|given|provided) \w+|the (?:passage|paragraph|excerpt|author|code snippet)"
+    r"|(?:in|of|by|to) the text|the text (?:says?|supports?|describes?|mentions?|is about|states?))\b",
     re.I,
 )
 _ASKS = re.compile(
@@ -98,8 +102,11 @@ def find_fault(query: str, passage: str, style: Style, examples: Sequence[str] =
         return ANSWERED
     if _ABOUT.search(query):
         return ABOUT_PASSAGE
-    if is_copied(words, _WORD.findall(passage.lower())):
+    words_of_passage = _WORD.findall(passage.lower())
+    if is_copied(words, words_of_passage):
         return COPIED
+    if style == "plain_words" and has_same_words(words, set(words_of_passage)):
+        return SAME_WORDS
     return OTHER_LANGUAGE if speaks_another_language(query, passage) else None
 
 
@@ -118,6 +125,12 @@ def is_copied(query: list[str], passage: list[str]) -> bool:
         return False
     runs = {tuple(passage[n : n + length]) for n in range(len(passage) - length + 1)}
     return any(tuple(query[n : n + length]) in runs for n in range(len(query) - length + 1))
+
+
+def has_same_words(query: list[str], passage: set[str]) -> bool:
+    """Whether more than three quarters of the query's longer words stand in the passage."""
+    longer = [word for word in query if len(word) > SHORT_WORD]
+    return sum(word in passage for word in longer) > MOST_SHARED * len(longer)
 
 
 def speaks_another_language(query: str, passage: str) -> bool:

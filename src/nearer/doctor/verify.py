@@ -26,6 +26,7 @@ WAYS_BACK = {
     "state.json": "an older checkpoint is taken when the run is resumed",
     CONFIG: "start the run anew, or take it from a backup",
     MANIFEST: "build the index anew: nearer search build",
+    "lexical.json": "build the index anew: nearer search build",
     ABOUT: "construct the data anew in a new folder",
     STORE: "delete the folder: its vectors are computed anew",
     "store.json": "nothing to be done: it is built anew when it is needed",

@@ -198,8 +198,9 @@ class ScoredListsTraining(Method):
 
     def inputs(self, batch: Batch) -> Inputs:
         queries = batch.fields[0]
-        ranks = self._drawn_ranks(batch)  # (batch, list): in the lists' order, best first
-        entries = self.lists.starts[batch.records][:, None] + ranks
+        starts, ends = self.lists.starts[batch.records], self.lists.starts[batch.records + 1]
+        # drawn for the whole batch, so that all processes know the same; best first
+        entries = starts[:, None] + draw_ranks(ends - starts, self.settings, batch.common_random)  # (batch, list)
         passages, wanted = self.lists.passages[entries], self.scores[entries]
         own = passages[batch.first : batch.first + len(queries)].reshape(-1)
         passes = {"queries": Pass(queries), "passages": Pass([self._passage(number) for number in own])}
@@ -242,19 +243,17 @@ class ScoredListsTraining(Method):
     def _passage(self, number: int) -> Ids:
         return self.tokens[int(number)].astype(np.int64)
 
-    def _drawn_ranks(self, batch: Batch) -> NDArray[np.int64]:
-        """Of each record of the whole batch which passages of its list are used, the same in all processes."""
-        drawn = [draw_ranks(int(count), self.settings, batch.common_random) for count in self._counts(batch)]
-        return np.stack(drawn)
-
-    def _counts(self, batch: Batch) -> NDArray[np.int64]:
-        return self.lists.starts[batch.records + 1] - self.lists.starts[batch.records]
-
     def _in_own_list(self, records: NDArray[np.int64], passages: NDArray[np.int64]) -> NDArray[np.bool_]:
         """(records, passages): whether a passage stands in a record's list, drawn or not."""
-        starts = self.lists.starts
-        members = [self.lists.passages[starts[record] : starts[record + 1]] for record in records]
-        return np.stack([np.isin(passages, own) for own in members])
+        starts, listed = self.lists.starts, self.lists.passages
+        found = np.zeros((len(records), len(passages)), dtype=bool)
+        marked = np.zeros(self.tokens.sentences, dtype=bool)
+        for row, record in enumerate(records):
+            own = listed[starts[record] : starts[record + 1]]
+            marked[own] = True
+            found[row] = marked[passages]
+            marked[own] = False
+        return found
 
     def _ranking(self, own: Tensor, wanted: Tensor, given: Mapping[str, Tensor]) -> Tensor:
         settings = self.settings
@@ -294,20 +293,30 @@ class ScoredListsTraining(Method):
         return best_of_list(scores, first, excluded, temperature=settings.student_temperature)
 
 
-def draw_ranks(count: int, settings: ListsSettings, random: np.random.Generator) -> NDArray[np.int64]:
-    """Ranks (from 0, rising) of the passages that a step uses of a list of so many."""
-    size, best_drawn = settings.passages_per_query, settings.best_drawn
-    others = size - best_drawn
-    top = min(settings.top, count - others)  # a short list has fewer that count as the best
-    chosen = random.choice(top, size=best_drawn, replace=False)
-    if settings.contrasts and 0 not in chosen:  # the list's best has to be found, so it has to be there
-        chosen[0] = 0
+def draw_ranks(counts: NDArray[np.int64], settings: ListsSettings, random: np.random.Generator) -> NDArray[np.int64]:
+    """Ranks (lists, drawn), from 0 and rising, of the passages that a step uses of lists of so many each."""
+    others = settings.passages_per_query - settings.best_drawn
+    top = np.minimum(settings.top, counts - others)  # a short list has fewer that count as the best
+    best = _draw_between(np.zeros_like(top), top, settings.best_drawn, random)
+    if settings.contrasts:  # the list's best has to be found, so it has to be there
+        best[(best != 0).all(axis=1), 0] = 0
     lower, upper = settings.negative_band
-    start, end = max(top, round((1 - upper) * (count - 1))), round((1 - lower) * (count - 1)) + 1
-    if end - start < others:  # too few in the band
-        start, end = top, count
-    rest = start + random.choice(end - start, size=others, replace=False)
-    return np.sort(np.concatenate([chosen, rest]))
+    start = np.maximum(top, np.rint((1 - upper) * (counts - 1)).astype(np.int64))
+    end = np.rint((1 - lower) * (counts - 1)).astype(np.int64) + 1
+    too_few = end - start < others  # in the band
+    rest = _draw_between(np.where(too_few, top, start), np.where(too_few, counts, end), others, random)
+    return np.sort(np.concatenate([best, rest], axis=1), axis=1)
+
+
+def _draw_between(
+    start: NDArray[np.int64], end: NDArray[np.int64], count: int, random: np.random.Generator
+) -> NDArray[np.int64]:
+    """(lists, count): for each list different whole numbers from `start` to below `end`."""
+    spans = end - start
+    keys = random.random((len(spans), int(spans.max())))
+    keys[np.arange(keys.shape[1]) >= spans[:, None]] = 2  # beyond the list's own: never among the smallest
+    drawn: NDArray[np.int64] = start[:, None] + np.argsort(keys, axis=1)[:, :count]
+    return drawn
 
 
 def _prompt(encoder: Encoder, asked: str | None, names: tuple[str, ...], setting: str) -> str:

@@ -12,13 +12,14 @@ from typing import Any, Literal, Self
 import numpy as np
 import torch
 from pydantic import BaseModel, ConfigDict, Field, model_validator
-from torch import Tensor
+from torch import Tensor, nn
 
 from nearer.encoder import Encoder
 from nearer.errors import InputError
 from nearer.methods.bounds import Temperature, Weight
 from nearer.methods.contract import Batch, Inputs, Losses, Method, Modules, Outputs, Pass, Saveable
 from nearer.methods.facts import ACL_2023, MethodFacts, Paper
+from nearer.methods.masked_language import MODULE, PASS, MaskedLanguage
 from nearer.objectives import contrast, rank_regression
 from nearer.objectives.similarity import similarities
 from nearer.teachers import CorpusCovariance, CorpusRanks, RankEncoder, Teacher, TeacherList
@@ -62,6 +63,8 @@ class RankEncoderSettings(BaseModel):
         le=1,
         description="τ_u: pairs with a higher one are left out; null: 0.8 (paper) or 0.9999 (released)",
     )
+    mlm_weight: Weight = Field(0.0, description="weight of a masked language loss beside both; 0 leaves it out")
+    mlm_rate: float = Field(0.15, gt=0, lt=1, description="share of tokens that are masked")
     variant: Literal["paper", "released"] = Field(
         "paper",
         description="paper: follow the larger of the two losses; released: their sum, as the released code does",
@@ -122,8 +125,15 @@ class RankEncoderTraining(Method):
     Settings = RankEncoderSettings
     settings: RankEncoderSettings
 
+    def __init__(self, settings: RankEncoderSettings) -> None:
+        super().__init__(settings)
+        self.mlm = MaskedLanguage(settings.mlm_rate) if settings.mlm_weight else None
+
     def relies_on_dropout(self, data: str) -> bool:
         return True
+
+    def modules(self) -> nn.ModuleDict:
+        return nn.ModuleDict({} if self.mlm is None else {MODULE: self.mlm.head})
 
     def prepare(
         self,
@@ -143,6 +153,8 @@ class RankEncoderTraining(Method):
         corpus = torch.from_numpy(self.teacher.of(self.sampled)).to(encoder.device).float()
         self.ranks = CorpusCovariance(corpus) if settings.approximate else CorpusRanks(corpus)
         remarks = reading_remark([self.teacher], max_length)
+        if self.mlm is not None:
+            remarks += self.mlm.prepare(encoder)
         if len(self.sampled) < settings.corpus_size:
             remarks.append(f"corpus_size: the text has {len(self.sampled):,} different sentences; all are ranked")
         return remarks
@@ -151,7 +163,10 @@ class RankEncoderTraining(Method):
         if len(batch.fields) > 1:
             raise InputError("RankEncoder learns from sentences alone: set data=sentences.")
         rows = batch.fields[0]
-        return Inputs({"first": Pass(rows), "second": Pass(rows)}, {"teacher": self.teacher.of(batch.records)})
+        passes = {"first": Pass(rows), "second": Pass(rows)}
+        if self.mlm is not None:
+            passes[PASS] = self.mlm.masked([*rows, *rows], batch)
+        return Inputs(passes, {"teacher": self.teacher.of(batch.records)})
 
     def loss(self, outputs: Outputs, given: Mapping[str, Tensor], modules: Modules) -> Losses:
         settings = self.settings
@@ -162,7 +177,11 @@ class RankEncoderTraining(Method):
         ranking = rank_regression(scores, wanted, lower=settings.lower_threshold, upper=settings.upper)
         weighted = settings.rank_weight * ranking
         total = torch.maximum(weighted, contrastive) if settings.variant == "paper" else weighted + contrastive
-        return Losses(total, {"contrastive": contrastive, "ranking": ranking})
+        parts = {"contrastive": contrastive, "ranking": ranking}
+        if self.mlm is not None:
+            parts["mlm"] = self.mlm.loss(outputs, modules)
+            total = total + settings.mlm_weight * parts["mlm"]
+        return Losses(total, parts)
 
     def identity(self) -> dict[str, str]:
         return teacher_identity([self.teacher])

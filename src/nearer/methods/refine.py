@@ -7,7 +7,7 @@ and the encoder learns the order of Φ̂'s rows (Eq. 8). There is no contrast wi
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
@@ -20,7 +20,7 @@ from nearer.errors import InputError
 from nearer.methods.bounds import Temperature, Weight
 from nearer.methods.contract import Batch, Inputs, Losses, Method, Modules, Outputs, Pass
 from nearer.methods.facts import MethodFacts, Paper
-from nearer.objectives import fused_ranking
+from nearer.objectives import fused_ranking, list_order
 from nearer.objectives.fused_ranking import Variant
 from nearer.objectives.similarity import similarities
 from nearer.teachers import TeacherList, Teachers, TeacherSettings
@@ -46,6 +46,10 @@ class RefinementSettings(BaseModel):
     teacher_weights: list[float] | None = Field(
         None, description="how much each of several judges counts; null: all alike"
     )
+    target: Literal["fused", "order"] = Field(
+        "fused",
+        description="what is learnt: the judge's scores moved by the list's order, or the order alone",
+    )
     rank_strength: Weight = Field(0.5, description="ω: how far the list's order moves the judge's similarities")
     student_temperature: Temperature = Field(
         0.05, description="τ2: temperature of the model's similarities; the released code has 0.05, Eq. 8 none (1)"
@@ -63,6 +67,8 @@ class RefinementSettings(BaseModel):
 
     @model_validator(mode="after")
     def _sound_weights(self) -> Self:
+        if self.target == "order" and self.teachers:
+            raise ValueError("target=order learns from the lists alone: name no judge (teachers)")
         Teachers(self.teachers, self.teacher_weights)
         return self
 
@@ -115,6 +121,8 @@ class Refinement(Method):
         if reading.shape != RANKING_LISTS:
             raise InputError(f"{reading.source}: is read as {reading.shape.plural}; refinement needs data=lists.")
         remarks = []
+        if self.settings.target == "order":
+            return remarks
         if not self.settings.teachers:
             self.judges = Teachers([TeacherSettings.of_student(encoder)], None)
             remarks.append("no judge named (--teacher MODEL): the model as it is before training judges the lists")
@@ -124,14 +132,17 @@ class Refinement(Method):
 
     def inputs(self, batch: Batch) -> Inputs:
         size = len(batch.fields)
-        if size < (2 if self.settings.keep_diagonal else 3):
-            raise InputError(f"lists of {size}: leave nothing to rank; keep_diagonal=false needs 3 sentences at least.")
+        if size < (2 if self.settings.keep_diagonal and self.settings.target == "fused" else 3):
+            raise InputError(
+                f"lists of {size}: leave nothing to rank; keep_diagonal=false and target=order need 3 at least."
+            )
         places = np.tile(np.arange(size), (len(batch.records), 1))  # (lists, list)
         given: dict[str, NDArray[Any]] = {}
         if self.settings.shuffle_lists:
             places[:, 1:] = batch.common_random.permuted(places[:, 1:], axis=1)
             given["order"] = places
-        given |= self.judges.given(batch.records[:, None] * size + places)
+        if self.settings.target == "fused":
+            given |= self.judges.given(batch.records[:, None] * size + places)
         return Inputs({f"sentence {number}": Pass(rows) for number, rows in enumerate(batch.fields)}, given)
 
     def loss(self, outputs: Outputs, given: Mapping[str, Tensor], modules: Modules) -> Losses:
@@ -139,6 +150,9 @@ class Refinement(Method):
         lists = torch.stack(list(outputs.vectors.values()), dim=1)  # (lists, list, dimension)
         if "order" in given:
             lists = lists.gather(1, given["order"][..., None].expand_as(lists))
+        if settings.target == "order":
+            order = list_order(similarities(lists, lists), student_temperature=settings.student_temperature)
+            return Losses(order, {"ranking": order})
         ranking = fused_ranking(
             similarities(lists, lists),
             self.judges.scores(given) / settings.teacher_temperature,

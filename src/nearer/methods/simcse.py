@@ -1,27 +1,30 @@
 """SimCSE: a sentence predicts itself under another dropout mask; or its entailment, against its contradiction.
 
 Unsupervised (sentences): the same tokens pass the encoder twice, and dropout makes the two views differ.
-Supervised (pairs, triplets): the second sentence is the positive, the third the hard negative.
+Supervised (pairs, triplets): the second sentence is the positive, the third the hard negative. In lists all from the
+third on are hard negatives, such as a contradiction and a neutral sentence.
 The ablations of the paper are settings.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 from torch import Tensor, nn
 
 from nearer.encoder import Encoder
-from nearer.encoder.language_head import LanguageHead, language_head
 from nearer.errors import InputError
 from nearer.methods.bounds import LARGEST_WEIGHT, Temperature, Weight
-from nearer.methods.contract import Batch, Ids, Inputs, Losses, Method, Modules, Outputs, Pass
+from nearer.methods.contract import Batch, Ids, Inputs, Losses, Method, Modules, Outputs, Pass, Tokens
 from nearer.methods.facts import MethodFacts, Paper
-from nearer.objectives import info_nce, masked_language
-from nearer.objectives.masked_language import NOTHING
+from nearer.methods.generator import Generator, drawn, load_generator
+from nearer.methods.masked_language import MODULE, PASS, MaskedLanguage
+from nearer.objectives import info_nce
 from nearer.text.augmentation import Augmenter, Masker
 from nearer.text.reading import Reading
 
@@ -42,10 +45,25 @@ class SimCSESettings(BaseModel):
         False, description="use the same dropout mask for both views; training then collapses (Table 3)"
     )
     two_encoders: bool = Field(False, description="train a second encoder for the positives (Table 2)")
-    augmentation: Literal["none", "crop", "word_deletion", "delete_one_word"] = Field(
-        "none", description="how the second view of a sentence is changed"
+    augmentation: Literal["none", "crop", "word_deletion", "delete_one_word", "word_repetition", "mlm"] = Field(
+        "none", description="how the second view of a sentence is changed; mlm: masked tokens are put in by a generator"
     )
-    augmentation_rate: float = Field(0.1, ge=0, lt=1, description="share of words that crop or word_deletion removes")
+    augmentation_rate: float = Field(
+        0.1,
+        ge=0,
+        lt=1,
+        description="share of words that crop or word_deletion removes, or mlm replaces; the most of the tokens that "
+        "word_repetition doubles",
+    )
+    generator: str | None = Field(
+        None, description="the masked language model of augmentation=mlm, with the same vocabulary; it stays as it is"
+    )
+
+    @model_validator(mode="after")
+    def _generator_for_mlm(self) -> Self:
+        if (self.augmentation == "mlm") != (self.generator is not None):
+            raise ValueError("augmentation=mlm and generator belong together: name a masked language model")
+        return self
 
 
 FACTS = MethodFacts(
@@ -60,9 +78,10 @@ FACTS = MethodFacts(
         "Proceedings of the 2021 Conference on Empirical Methods in Natural Language Processing",
         2021,
     ),
-    data=("sentences", "pairs", "triplets"),
+    data=("sentences", "pairs", "triplets", "lists"),
 )
 SIDES = ("anchors", "positives", "hard_negatives")
+MOST_TEXTS = 8  # of a record; each hard negative is one more pass
 
 
 class SimCSE(Method):
@@ -75,11 +94,12 @@ class SimCSE(Method):
     def __init__(self, settings: SimCSESettings) -> None:
         super().__init__(settings)
         self.second: Encoder | None = None
-        self.language_head: LanguageHead | None = None
+        self.mlm = MaskedLanguage(settings.mlm_rate) if settings.mlm_weight else None
+        self.generator: Generator | None = None
 
     def relies_on_dropout(self, data: str) -> bool:
         settings = self.settings
-        removes_a_share = settings.augmentation in ("crop", "word_deletion")
+        removes_a_share = settings.augmentation in ("crop", "word_deletion", "word_repetition", "mlm")
         augmented = settings.augmentation_rate > 0 if removes_a_share else settings.augmentation != "none"
         return data == "sentences" and not augmented and not settings.fixed_masks
 
@@ -92,60 +112,88 @@ class SimCSE(Method):
         progress: bool = False,
     ) -> list[str]:
         settings, remarks = self.settings, []
-        self.augmenter = Augmenter(settings.augmentation, settings.augmentation_rate, encoder.tokenizer)
+        template = encoder.settings.template
+        self.augmenter = Augmenter(
+            settings.augmentation,
+            settings.augmentation_rate,
+            encoder.tokenizer,
+            around=None if template is None else (len(template.before), len(template.after)),
+            longest=max_length,
+        )
         if settings.two_encoders:
             self.second = copy.deepcopy(encoder)
-        if settings.mlm_weight:
-            self.masker = Masker.of(encoder.tokenizer, settings.mlm_rate)
-            self.language_head, remark = language_head(encoder.backbone, encoder.source)
-            self.language_head.to(encoder.device)
-            remarks += [remark] if remark else []
+        if self.mlm is not None:
+            remarks += self.mlm.prepare(encoder)
+        if settings.generator is not None:
+            self.generator = load_generator(settings.generator, encoder)
+            self.masker = Masker.of(encoder.tokenizer, max(settings.augmentation_rate, 1e-9), setting="augmentation")
         return remarks
 
     def modules(self) -> nn.ModuleDict:
-        parts = {"second": self.second, "language_head": self.language_head}
+        head = None if self.mlm is None else self.mlm.head
+        parts = {"second": self.second, MODULE: head, "generator": self.generator}
         return nn.ModuleDict({name: module for name, module in parts.items() if module is not None})
 
     def inputs(self, batch: Batch) -> Inputs:
-        sides = dict(zip(SIDES, self._rows(batch), strict=False))
+        sides = dict(zip(_side_names(len(batch.fields)), self._rows(batch), strict=True))
+        names = tuple(sides)
         others = "second" if self.second is not None else "encoder"
         same_masks = "anchors" if self.settings.fixed_masks else None
         passes = {"anchors": Pass(sides.pop("anchors"))}
         passes |= {name: Pass(rows, others, noise_of=same_masks) for name, rows in sides.items()}
-        if self.language_head is not None:
-            passes["masked"] = self._masked([ids for each in passes.values() for ids in each.rows], batch)
+        if self.generator is not None and len(batch.fields) == 1:
+            passes = self._with_replaced_tokens(passes, batch)
+        if self.mlm is not None:
+            copies = [ids for name in names for ids in passes[name].rows]
+            passes[PASS] = self.mlm.masked(copies, batch)
         return Inputs(passes)
 
+    def replace(self, name: str, tokens: Tokens, modules: Modules) -> Tensor:
+        return drawn(modules["generator"](tokens.states), tokens)
+
     def loss(self, outputs: Outputs, given: Mapping[str, Tensor], modules: Modules) -> Losses:
+        anchors, positives, *hard_negatives = outputs.vectors.values()
         contrastive = info_nce(
-            *outputs.vectors.values(),
+            anchors,
+            positives,
+            hard_negatives or None,
             temperature=self.settings.temperature,
             hard_negative_weight=self.settings.hard_negative_weight,
             similarity=self.settings.similarity,
         )
-        if "masked" not in outputs.tokens:
+        if self.mlm is None:
             return Losses(contrastive, {"contrastive": contrastive})
-        masked = outputs.tokens["masked"]
-        targets = masked.labels["targets"].where(masked.real, NOTHING)
-        logits = modules["language_head"](masked.states, modules.word_embeddings)
-        mlm = masked_language(logits, targets) / masked.real.sum().clamp(min=1)
+        mlm = self.mlm.loss(outputs, modules)
         return Losses(contrastive + self.settings.mlm_weight * mlm, {"contrastive": contrastive, "mlm": mlm})
 
     def _rows(self, batch: Batch) -> list[list[Ids]]:
-        """Anchors, positives and, of triplets, hard negatives."""
-        if len(batch.fields) > 3:
-            raise InputError(f"SimCSE learns from sentences, pairs or triplets, not from lists of {len(batch.fields)}.")
+        """Anchors, positives and hard negatives: one of triplets, the rest of lists."""
+        if len(batch.fields) > MOST_TEXTS:
+            raise InputError(
+                f"SimCSE learns from {MOST_TEXTS} texts a record at most: an anchor, a positive and hard negatives; "
+                f"{len(batch.fields)} given (list_length={MOST_TEXTS} cuts lists)."
+            )
         if len(batch.fields) > 1:
             return [list(rows) for rows in batch.fields]
         rows = list(batch.fields[0])
         return [rows, [self.augmenter(ids, batch.random) for ids in rows]]
 
-    def _masked(self, copies: Sequence[Ids], batch: Batch) -> Pass:
-        """Every copy is masked for itself and passes the encoder a second time."""
-        masked = [self.masker(ids, batch.random) for ids in copies]
-        return Pass(
+    def _with_replaced_tokens(self, passes: dict[str, Pass], batch: Batch) -> dict[str, Pass]:
+        """The second view with some tokens as the generator would put them in."""
+        rows = passes["positives"].rows
+        masked = [self.masker(ids, batch.random) for ids in rows]
+        uniform = [batch.random.random(len(ids), dtype=np.float32) for ids in rows]
+        guesses = Pass(
             [ids for ids, _ in masked],
-            wanted="tokens",
+            "generator",
+            "tokens",
             chosen=[chosen for _, chosen in masked],
-            labels={"targets": copies},
+            labels={"uniform": uniform},
         )
+        positives = replace(passes["positives"], replaces="guesses")
+        return {"anchors": passes["anchors"], "guesses": guesses, "positives": positives}
+
+
+def _side_names(fields: int) -> list[str]:
+    more = [f"hard_negatives {number}" for number in range(2, fields - 1)]
+    return [*SIDES[: max(2, fields)], *more]

@@ -7,6 +7,7 @@ from nearer.objectives.fused_ranking import fuse, fused_ranking
 from nearer.objectives.info_nce import contrast, info_nce
 from nearer.objectives.list_mle import list_mle
 from nearer.objectives.list_net import list_net
+from nearer.objectives.list_order import list_order
 from nearer.objectives.margin_mse import margin_mse
 from nearer.objectives.masked_language import masked_language
 from nearer.objectives.rank_regression import rank_regression
@@ -26,6 +27,7 @@ __all__ = [
     "info_nce",
     "list_mle",
     "list_net",
+    "list_order",
     "margin_mse",
     "masked_language",
     "rank_regression",

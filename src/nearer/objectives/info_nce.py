@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -14,7 +15,7 @@ from nearer.objectives.similarity import Similarity, similarities
 def info_nce(
     anchors: Tensor,
     positives: Tensor,
-    hard_negatives: Tensor | None = None,
+    hard_negatives: Tensor | Sequence[Tensor] | None = None,
     *,
     temperature: float = 0.05,
     hard_negative_weight: float = 1.0,
@@ -29,13 +30,13 @@ def info_nce(
     Args:
         anchors: The vectors h_i.
         positives: The vectors h_i⁺: other views of the anchors, or sentences that belong to them.
-        hard_negatives: The vectors h_i⁻; None leaves them out of the sum.
+        hard_negatives: The vectors h_i⁻; None leaves them out of the sum. Of several for each anchor, a sequence.
         temperature: τ. With 1 the dot product is taken as it is (the "N/A" of Table D.1).
         hard_negative_weight: α. It counts for an anchor's own hard negative; those of other rows are plain negatives.
         similarity: sim, "cosine" or "dot".
 
     Shapes:
-        anchors, positives, hard_negatives: (batch, dimension). The loss is a scalar.
+        anchors, positives, (each of the) hard_negatives: (batch, dimension). The loss is a scalar.
 
     Examples:
         >>> import torch
@@ -45,12 +46,13 @@ def info_nce(
         (0.0, 20.0)
     """
     logits = similarities(anchors, positives, similarity) / temperature  # (batch, batch)
-    if hard_negatives is not None:
-        hard = similarities(anchors, hard_negatives, similarity) / temperature  # (batch, batch)
+    several = [hard_negatives] if isinstance(hard_negatives, Tensor) else hard_negatives or []
+    for each in several:
+        hard = similarities(anchors, each, similarity) / temperature  # (batch, batch)
         if hard_negative_weight != 1:
             own = torch.eye(len(hard), dtype=hard.dtype, device=hard.device)
             hard = hard + math.log(hard_negative_weight) * own
-        logits = torch.cat([logits, hard], dim=1)  # (batch, 2 · batch)
+        logits = torch.cat([logits, hard], dim=1)  # (batch, 2 · batch) and more
     return contrast(logits)
 
 

@@ -6,7 +6,7 @@ The steps stand apart, since a service takes each in its own queue: `find_candid
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypedDict
 
@@ -75,15 +75,17 @@ class SearchOptions(TypedDict, total=False):
 
 def search_hybrid(
     snapshot: Snapshot,
-    texts: Sequence[str],
-    vectors: NDArray[np.float32],
+    queries: Iterable[str],
+    encode: Callable[[list[str]], NDArray[np.float32]],
     setup: SearchSetup,
     k: int,
     judge: ScoresPairs | None,
     exact: bool = False,
     all_passages: bool = False,
 ) -> list[list[Hit]]:
-    """Hits of each query as a set-up has it. judge: its reranker, loaded."""
+    """Hits of each query as a set-up has it. encode: queries to unit vectors. judge: the reranker, loaded."""
+    texts = listed(queries, "queries")
+    vectors = encode(texts)
     found: list[list[Hit]] = []
     for start in range(0, len(texts), QUERIES_AT_ONCE):
         part = slice(start, start + QUERIES_AT_ONCE)

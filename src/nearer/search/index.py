@@ -281,9 +281,8 @@ class SearchIndex:
         else:
             from nearer.search.hybrid import search_hybrid
 
-            texts, vectors = list(given), self._vectors(given)
             judge = None if setup.reranker is None else self.rerankers.load(setup.reranker.model, reranker)
-            found = search_hybrid(self.snapshot, texts, vectors, setup, k, judge, exact, all_passages)
+            found = search_hybrid(self.snapshot, given, self._vectors, setup, k, judge, exact, all_passages)
         return found[0] if isinstance(queries, str) else found
 
     def _search_vectors(

@@ -14,29 +14,38 @@ from functools import cache
 UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 )
-# The parts of snake_case, camelCase and HTTPServer2
-PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+")
-NAME = re.compile(r"[^_]_+[^_]|[a-z][A-Z]|[A-Z]{2}[a-z]")
+# Between the parts of snake_case, camelCase and HTTPServer2
+BETWEEN = re.compile(r"_+|(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})|(?<=\d)(?=[^\W\d_])|(?<=[^\W\d_])(?=\d)")
+NAME = re.compile(r"[^\W_]_+[^\W_]|[a-z][A-Z]|[A-Z]{2}[a-z]{2}")
+ASCII = re.compile(r"\w+")
 
 
 def find_words(text: str) -> list[str]:
     """In their order, each as often as it stands there."""
+    if text.isascii():
+        pattern, spaced = ASCII, True
+    else:
+        text = unicodedata.normalize("NFKC", text)
+        spaced = not _unspaced().search(text)
+        pattern = _pattern(spaced)
+    if spaced and not NAME.search(text):
+        return pattern.findall(text.lower())  # most texts: nothing is to be taken apart
     words: list[str] = []
-    for word in _pattern(text.isascii()).findall(text if text.isascii() else unicodedata.normalize("NFKC", text)):
-        if not word.isascii() and _unspaced().match(word):
+    for word in pattern.findall(text):
+        if not spaced and _unspaced().match(word):
             words += [word] if len(word) == 1 else [word[at : at + 2] for at in range(len(word) - 1)]
             continue
         words.append(word.lower())
         if NAME.search(word):
-            words += [part.lower() for part in PARTS.findall(word)]
+            words += [part.lower() for part in BETWEEN.split(word) if part]
     return words
 
 
 @cache
-def _pattern(ascii_only: bool) -> re.Pattern[str]:
-    if ascii_only:
-        return re.compile(r"\w+")
-    # letters of many scripts are followed by marks (vowel signs, accents), which are no letters for Python
+def _pattern(spaced: bool) -> re.Pattern[str]:
+    """Letters of many scripts are followed by marks (vowel signs, accents), which are no letters for Python."""
+    if spaced:
+        return re.compile(rf"[\w{_marks()}]+")
     return re.compile(rf"[{UNSPACED}]+|(?:(?![{UNSPACED}])[\w{_marks()}])+")
 
 

@@ -27,8 +27,7 @@ from nearer.runs.config import CONFIG
 from nearer.sweeps.grid import PlannedRun, plan_runs, point_name
 from nearer.sweeps.heat_map import draw
 from nearer.sweeps.results import SweepPoint, SweepResult, SweepRun, check_folder, find_runs, open_folder, record, tidy
-from nearer.text.reading import Reading
-from nearer.text.shapes import SHAPES
+from nearer.text.scored_lists import read_as
 from nearer.training.corpus import read_options
 from nearer.training.loop import Interrupted
 from nearer.training.run import TrainedModel, resume, train
@@ -134,7 +133,7 @@ def _check_sources(
     recipes = {(run.recipe.training.data, run.recipe.training.duplicates): run.recipe for run in planned}
     for (kind, duplicates), recipe in recipes.items():
         options = read_options(recipe, columns, reading_options)
-        reading: Reading[Any] = Reading(corpus, SHAPES[kind], options)
+        reading = read_as(kind, corpus, options)
         next(iter(reading), None)
         reading.report.check_kept()
         texts[f"{kind}, duplicates {duplicates}"] = reading.fingerprint()

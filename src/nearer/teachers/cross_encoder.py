@@ -41,8 +41,8 @@ from nearer.teachers.pair_tokens import PairRows, find_template, tokenise_bare
 from nearer.terminal import progress_bar
 from nearer.text.tokenise import tokenizer_fingerprint
 
-# Padded tokens that pass the model together.
-TOKENS_ON_CPU, TOKENS_ON_GPU = 4096, 65_536
+# Padded tokens that pass the model together. On a CPU larger batches leave its caches, and are slower.
+TOKENS_ON_CPU, TOKENS_ON_GPU = 512, 65_536
 LOWER = {"bf16": torch.bfloat16, "fp16": torch.float16}
 PRECISIONS = ("float32", *LOWER)
 KIND = "ForSequenceClassification"

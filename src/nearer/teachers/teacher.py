@@ -63,7 +63,8 @@ class TeacherSettings(BaseModel):
     def of_student(cls, encoder: Encoder) -> TeacherSettings:
         """The student itself before training: loaded for itself, since the encoder at hand is going to change."""
         pickled = encoder.source is not None and is_converted(encoder.source)  # which was allowed, or it were not here
-        named = {"model": encoder.name, "pooling": encoder.settings.pooling}
+        template = None if encoder.settings.template is None else encoder.settings.template.text
+        named = {"model": encoder.name, "pooling": encoder.settings.pooling, "template": template}
         return cls.model_validate({**named, "allow_pickle": pickled})
 
     def load(self, device: torch.device, longest: int | None = None) -> Encoder:

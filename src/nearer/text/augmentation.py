@@ -1,4 +1,5 @@
-"""Token ids changed at random: words deleted (the augmentations that SimCSE compares with dropout), tokens masked.
+"""Token ids changed at random: words deleted (the augmentations that SimCSE compares with dropout) or repeated
+(ESimCSE), tokens masked.
 
 Masking is BERT's: 15 % of the tokens, of which 80 % become the mask, 10 % a random token, 10 % stay.
 """
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 
 Ids = NDArray[np.int64]
 Words = list[Ids]
-AUGMENTATIONS = ("none", "crop", "word_deletion", "delete_one_word")
+AUGMENTATIONS = ("none", "crop", "word_deletion", "delete_one_word", "word_repetition", "mlm")
+MOST_REPEATED = 10  # tokens, as in ESimCSE's released code
 
 
 def begins_word(tokenizer: PreTrainedTokenizerBase) -> NDArray[np.bool_]:
@@ -35,14 +37,31 @@ def begins_word(tokenizer: PreTrainedTokenizerBase) -> NDArray[np.bool_]:
 
 
 class Augmenter:
-    """Deletes words from token ids (SimCSE, Table 1). Special tokens at both ends stay, and at least one word."""
+    """Deletes words from token ids (SimCSE, Table 1) or repeats tokens (ESimCSE).
 
-    def __init__(self, kind: str, rate: float, tokenizer: PreTrainedTokenizerBase) -> None:
+    Special tokens at both ends stay, and at least one word.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        rate: float,
+        tokenizer: PreTrainedTokenizerBase,
+        *,
+        around: tuple[int, int] | None = None,
+        longest: int | None = None,
+    ) -> None:
+        """around: how many tokens at either end stay, such as a template's; None: special ones.
+
+        longest: of what is made.
+        """
         if kind not in AUGMENTATIONS:
             raise SettingError(f"augmentation: {kind!r} is not one of {', '.join(AUGMENTATIONS)}.")
         if not 0 <= rate < 1:
             raise SettingError(f"augmentation_rate: {rate} is not in [0, 1).")
         self.kind = kind
+        self.around = around
+        self.longest = longest
         self.rate = rate
         self.begins = begins_word(tokenizer)
         self.special = set(tokenizer.all_special_ids)
@@ -53,13 +72,19 @@ class Augmenter:
         }
 
     def __call__(self, ids: Ids, random: np.random.Generator) -> Ids:
-        if self.kind == "none":
+        if self.kind in ("none", "mlm"):  # the second is done within the step
             return ids
-        first = 1 if len(ids) and int(ids[0]) in self.special else 0
-        last = len(ids) - 1 if len(ids) > first and int(ids[-1]) in self.special else len(ids)
+        if self.around is not None:
+            first, last = self.around[0], len(ids) - self.around[1]
+        else:
+            first = 1 if len(ids) and int(ids[0]) in self.special else 0
+            last = len(ids) - 1 if len(ids) > first and int(ids[-1]) in self.special else len(ids)
         inner = ids[first:last]
         if len(inner) == 0:
             return ids
+        if self.kind == "word_repetition":
+            room = len(inner) if self.longest is None else max(0, self.longest - len(ids))
+            return np.concatenate([ids[:first], self._repeat(inner, room, random), ids[last:]])
         starts = np.flatnonzero(self.begins[inner])
         words = np.split(inner, starts[starts > 0])
         kept = self.changes[self.kind](words, random) if len(words) > 1 else words
@@ -75,6 +100,15 @@ class Augmenter:
         """Without `rate` of the words."""
         size = max(1, round(len(words) * (1 - self.rate)))
         return [words[number] for number in np.sort(random.permutation(len(words))[:size])]
+
+    def _repeat(self, inner: Ids, room: int, random: np.random.Generator) -> Ids:
+        """Some tokens twice (ESimCSE, §3.2): a number drawn from 0 to `rate` of them, so that length tells nothing."""
+        count = int(random.integers(0, 1 + min(MOST_REPEATED, int(self.rate * len(inner)))))
+        count = min(count, room)
+        twice = random.permutation(len(inner))[:count]
+        times = np.ones(len(inner), dtype=np.int64)
+        times[twice] = 2
+        return np.repeat(inner, times)
 
     def _delete_one(self, words: Words, random: np.random.Generator) -> Words:
         gone = int(random.integers(0, len(words)))

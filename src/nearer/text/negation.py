@@ -114,10 +114,10 @@ def _third_person(base: str) -> str:
 
 def _base(stem: str) -> str:
     """Of a regular past without its "ed"."""
-    if stem.endswith("i"):
-        return f"{stem[:-1]}y"
     if stem in BASES or f"{stem}e" in BASES:
         return stem if stem in BASES else f"{stem}e"
+    if stem.endswith("i"):
+        return f"{stem[:-1]}y"
     if DOUBLED.search(stem) and not stem.endswith(("ll", "ss")):
         return stem[:-1]
     return f"{stem}e" if SILENT_E.search(stem) and not stem.endswith(("ss", "en", "er", "it", "on")) else stem

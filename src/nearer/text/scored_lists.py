@@ -26,7 +26,7 @@ from nearer.text.faults import Fault, ReadReport
 from nearer.text.in_memory import Source
 from nearer.text.reading import COMPRESSIONS, Reading, ReadOptions
 from nearer.text.scored_list_files import LISTS, PASSAGES, QUERIES
-from nearer.text.shapes import SCORED_LISTS, SENTENCES, Clean, Field, Shape, Unusable, scored_values
+from nearer.text.shapes import SCORED_LISTS, SENTENCES, SHAPES, Clean, Field, Shape, Unusable, scored_values
 
 LAYOUT = f"scored lists are a folder with {PASSAGES}, {QUERIES} and {LISTS}, or one file with the texts inside"
 
@@ -209,6 +209,11 @@ class ScoredLists(Reading[str]):
             raise InputError(f"{self.folder}: {name} is missing; {LAYOUT}.")
         # dropping a passage because another id has the same text would break the lists
         return Reading(path, shape, replace(self.options, columns=None, duplicates="keep", strip_contained=False))
+
+
+def read_as(kind: str, source: Source, options: ReadOptions) -> Reading[Any]:
+    """The records of a source, by the name that recipes (data) and commands (--as) have for their kind."""
+    return ScoredLists(source, options) if kind == "scored" else Reading(source, SHAPES[kind], options)
 
 
 class Passages(Reading[str]):

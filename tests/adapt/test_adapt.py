@@ -1,0 +1,146 @@
+"""Adapt from end to end with tiny models: trains, chooses, writes what search takes; goes on; and bad input."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_views import passage
+from typer.testing import CliRunner
+
+import nearer
+from nearer.adapt import adapt as stages
+from nearer.adapt.adapt import adapt
+from nearer.adapt.outcome import Outcome
+from nearer.adapt.plan import Plan
+from nearer.cli.main import app
+from nearer.errors import InputError, ModelError, SettingError
+from nearer.search.setup import read_setup
+
+PLAN = Plan(150, 30, 3, True, 40, 20, 4, 2, 32, {"tests": 1.0})
+
+
+@pytest.fixture
+def documents(tmp_path: Path) -> Path:
+    path = tmp_path / "documents.jsonl"
+    rows = (
+        {"_id": one.document, "title": one.title, "text": one.text.split(" Who")[0]} for one in map(passage, range(150))
+    )
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plan for a test, whatever this machine's speed is."""
+    monkeypatch.setattr(stages, "make_plan", lambda *given, **more: PLAN)
+
+
+@pytest.fixture
+def models(
+    tiny_model: Callable[[str], Path], tiny_cross_encoder: Callable[..., Path], tmp_path: Path
+) -> dict[str, Any]:
+    folder = tmp_path / "base"
+    nearer.Encoder.load(tiny_model("bert"), pooling="mean", device="cpu").save(folder)
+    return {"model": folder, "judge": tiny_cross_encoder("bert"), "device": "cpu"}
+
+
+@pytest.mark.usefixtures("small")
+def test_documents_in_and_a_set_up_out(documents: Path, models: dict[str, Any], tmp_path: Path) -> None:
+    told: list[str] = []
+    log = ["who repairs the kettle", "where was the storm"]
+    teacher = models["model"]
+    out = tmp_path / "out"
+    outcome = adapt(documents, out, **models, teachers=[teacher], queries=log, say=told.append)
+    assert isinstance(outcome, Outcome)
+    assert any("150 documents" in line for line in told)
+    assert any(line.startswith("judges to trust") for line in told)
+    # the set-up is found, and the encoder loads alone
+    setup = read_setup(outcome.model)
+    assert setup is not None
+    assert setup.lexical_weight == outcome.chosen.contender.lexical
+    assert (setup.reranker is not None) == bool(outcome.chosen.contender.reranker)
+    assert nearer.Encoder.load(outcome.model, device="cpu").dimension == nearer.Encoder.load(teacher).dimension
+    results = json.loads((out / "results.json").read_text())
+    assert results["passages"] == 150
+    assert len(results["standings"]) == len(outcome.standings)
+    assert (out / "report.html").read_text().startswith("<!")
+    # an index is built from it as it is
+    index = nearer.SearchIndex.build(outcome.model, [passage(3).text, passage(4).text], out=tmp_path / "index")
+    assert index.search("the keeper number3", k=1)
+
+    # the same again takes what is there
+    again = adapt(documents, out, **models, teachers=[teacher], queries=log)
+    assert isinstance(again, Outcome)
+    assert again.standings == outcome.standings
+    with pytest.raises(InputError, match=r"other seed"):
+        adapt(documents, out, **models, teachers=[teacher], queries=log, seed=1)
+
+
+@pytest.mark.usefixtures("small")
+def test_an_interrupted_run_goes_on(
+    documents: Path, models: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    models["judge"] = None
+    straight = adapt(documents, tmp_path / "straight", **models)
+    measured = stages.hold_tournament
+
+    def interrupted(*given: Any, **more: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(stages, "hold_tournament", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        adapt(documents, tmp_path / "out", **models)
+    monkeypatch.setattr(stages, "hold_tournament", measured)
+    found = adapt(documents, tmp_path / "out", **models)
+    assert isinstance(found, Outcome)
+    assert isinstance(straight, Outcome)
+    assert found.standings == straight.standings
+
+
+def test_a_dry_run_writes_nothing(documents: Path, models: dict[str, Any], tmp_path: Path) -> None:
+    found = adapt(documents, tmp_path / "out", **models, dry_run=True, budget="1h")
+    assert isinstance(found, Plan)
+    assert not (tmp_path / "out").exists()
+
+
+class TestBadInput:
+    def test_few_documents(self, models: dict[str, Any], tmp_path: Path) -> None:
+        path = tmp_path / "few.jsonl"
+        path.write_text("".join(json.dumps({"text": passage(number).text}) + "\n" for number in range(10)))
+        with pytest.raises(InputError, match="10 are too few"):
+            adapt(path, tmp_path / "out", **models)
+
+    def test_a_folder_of_somebody_else(self, documents: Path, models: dict[str, Any], tmp_path: Path) -> None:
+        (tmp_path / "mine").mkdir()
+        (tmp_path / "mine" / "letter.txt").write_text("Dear")
+        with pytest.raises(InputError, match="no earlier adapt's"):
+            adapt(documents, tmp_path / "mine", **models)
+        assert (tmp_path / "mine" / "letter.txt").read_text() == "Dear"
+
+    def test_a_judge_that_is_none(self, documents: Path, models: dict[str, Any], tmp_path: Path) -> None:
+        with pytest.raises(ModelError, match="cross-encoder"):
+            adapt(documents, tmp_path / "out", **{**models, "judge": models["model"]})
+
+    def test_a_budget_that_is_none(self, documents: Path, tmp_path: Path) -> None:
+        with pytest.raises(SettingError, match="budget"):
+            adapt(documents, tmp_path / "out", budget="a while")
+
+    def test_a_script_that_the_base_does_not_know(self, models: dict[str, Any], tmp_path: Path) -> None:
+        path, told = tmp_path / "foreign.jsonl", []
+        rows = ({"text": f"ქართული ტექსტი {number} არის აქ. " * 6} for number in range(120))
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        adapt(path, tmp_path / "out", **models, dry_run=True, say=told.append)
+        assert any("does not know" in line for line in told)
+
+    def test_the_command_names_the_option(self, documents: Path, tmp_path: Path) -> None:
+        runner = CliRunner()
+        found = runner.invoke(app, ["adapt", str(documents), "--out", str(tmp_path / "out"), "--columns", "text"])
+        assert found.exit_code == 1
+        assert "text=NAME" in found.output
+        found = runner.invoke(app, ["adapt", str(tmp_path / "nowhere"), "--out", str(tmp_path / "out")])
+        assert found.exit_code == 1
+        assert "no such file" in found.output

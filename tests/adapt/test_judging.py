@@ -1,0 +1,136 @@
+"""Candidates and scores of all judges, against a plain loop over every text; kept once, made again when damaged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from test_views import passage
+
+from nearer.adapt.judging import Collection, Kept
+from nearer.adapt.made_tests import MadeTest, make_tests
+from nearer.adapt.material import TrainingQueries, draw_queries, find_training_views, write_material, write_pairs
+from nearer.encoder import Encoder
+from nearer.search.fusion import LEXICAL, RERANKER
+from nearer.teachers import CrossEncoder
+from nearer.text import ReadOptions
+from nearer.text.scored_lists import ScoredLists
+
+BEST = 6
+
+
+@pytest.fixture
+def held() -> np.ndarray:
+    return np.arange(120) < 50
+
+
+@pytest.fixture
+def made(held: np.ndarray) -> list[MadeTest]:
+    passages = [passage(number) for number in range(120)]
+    return make_tests(passages, held, queries=30, random=np.random.default_rng(1))
+
+
+@pytest.fixture
+def collection(
+    tmp_path: Path, tiny_model: Callable[[str], Path], tiny_cross_encoder: Callable[..., Path], made: list[MadeTest]
+) -> Collection:
+    texts = [passage(number).titled for number in range(120)]
+    found = Collection(texts, made, Kept(tmp_path / "kept"), progress=False)
+    found.add_encoder("base", Encoder.load(tiny_model("bert"), pooling="mean", device="cpu"), "base")
+    found.cross = CrossEncoder.load(tiny_cross_encoder("bert"), device="cpu")
+    return found
+
+
+def test_a_test_shows_every_passage_once(collection: Collection, made: list[MadeTest]) -> None:
+    for test in made:
+        shown, answers = collection.shown_in(test)
+        assert shown.sum() == collection.passages
+        assert shown[answers].all()
+        assert [collection.texts[number] for number in answers] == test.rests
+        assert not shown[test.passages].any()
+
+
+def test_candidates_and_scores_are_those_of_a_plain_loop(collection: Collection, made: list[MadeTest]) -> None:
+    test = made[0]
+    found = collection.measure(test, best=BEST, by=["base"], key="x")
+    shown, answers = collection.shown_in(test)
+    encoder, cross = collection.encoders["base"], collection.cross
+    assert cross is not None
+    for row, query in enumerate(test.queries[:5]):
+        cosines = collection.vectors["base"] @ encoder.encode([query], normalize=True)[0]
+        words = collection.lexical.scores([query], np.arange(len(collection.texts))[None])[0]
+        nearest = [number for number in np.argsort(-cosines, kind="stable") if shown[number]][:BEST]
+        matching = [number for number in np.argsort(-words, kind="stable") if shown[number] and words[number] > 0][
+            :BEST
+        ]
+        there = found.numbers[row][found.numbers[row] >= 0]
+        assert set(there.tolist()) == set(nearest) | set(matching)
+        for column, number in enumerate(there):
+            assert found.scores["base"][row, column] == pytest.approx(float(cosines[number]), abs=1e-5)
+            assert found.scores[LEXICAL][row, column] == pytest.approx(float(words[number]), abs=1e-5)
+            alone = cross.score([query], [collection.texts[number]], [(0, 0)])[0]
+            assert found.scores[RERANKER][row, column] == pytest.approx(float(alone), abs=1e-4)
+    assert found.answers.tolist() == answers.tolist()
+
+
+def test_what_is_kept_is_not_made_again_until_it_is_damaged(tmp_path: Path) -> None:
+    kept, times = Kept(tmp_path / "kept"), []
+
+    def make() -> dict[str, np.ndarray]:
+        times.append(1)
+        return {"values": np.arange(5)}
+
+    for _ in range(2):
+        assert kept.get("some", make)["values"].tolist() == [0, 1, 2, 3, 4]
+    assert len(times) == 1
+    path = tmp_path / "kept" / "some.npz"
+    data = bytearray(path.read_bytes())
+    data[-30] ^= 1
+    path.write_bytes(data)
+    assert kept.get("some", make)["values"].tolist() == [0, 1, 2, 3, 4]
+    assert len(times) == 2
+
+
+def test_lists_have_neither_held_out_passages_nor_their_querys_own(
+    collection: Collection, held: np.ndarray, tmp_path: Path
+) -> None:
+    passages = [passage(number) for number in range(120)]
+    views = find_training_views(passages, ~held, np.random.default_rng(2))
+    assert not held[[view.passage for view in views]].any()
+    queries = draw_queries(views, ["where is the old harbour kept"], 40, np.random.default_rng(3))
+    assert isinstance(queries, TrainingQueries)
+    assert (len(queries), queries.kinds[0]) == (40, "log")
+    folder = tmp_path / "lists"
+    count = write_material(
+        folder,
+        collection,
+        queries,
+        ~held,
+        {"base": 1.0, RERANKER: 0.3},
+        best=BEST,
+        by=["base"],
+        fewest=4,
+        key="m",
+        reranked=True,
+    )
+    read = ScoredLists(folder, ReadOptions())
+    asked = list(read)
+    assert len(asked) == count == 40
+    texts = list(read.passages())
+    known = {collection.texts[number]: number for number in range(120)}
+    for row, query in enumerate(asked):
+        source = queries.sources[queries.texts.index(query)]
+        members = read.lists.passages[read.lists.starts[row] : read.lists.starts[row + 1]]
+        numbers = [known[texts[member]] for member in members]
+        assert source not in numbers
+        assert not held[numbers].any()
+
+
+def test_pairs_are_one_of_a_passage(held: np.ndarray, tmp_path: Path) -> None:
+    passages = [passage(number) for number in range(120)]
+    views = find_training_views(passages, ~held, np.random.default_rng(2))
+    count = write_pairs(tmp_path / "pairs.jsonl", views)
+    assert 0 < count <= 70
+    assert len((tmp_path / "pairs.jsonl").read_text().splitlines()) == count

@@ -1,0 +1,54 @@
+"""Budgets and plans."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nearer.adapt.plan import FEWEST_PASSAGES, FEWEST_QUERIES, FEWEST_STEPS, Speeds, make_plan, parse_budget
+from nearer.errors import SettingError
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("20min", 1200), ("1.5 h", 5400), ("3", 180), ("2M", 120)])
+def test_budgets(text: str, seconds: float) -> None:
+    assert parse_budget(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "soon", "-3min", "1s", "nan", "9999h", "3 weeks", "1e9s"])
+def test_what_is_no_budget(text: str) -> None:
+    with pytest.raises(SettingError, match="budget"):
+        parse_budget(text)
+
+
+@given(
+    st.floats(10, 1e6),
+    st.integers(1, 10**7),
+    st.floats(1e-6, 1),
+    st.floats(0, 1),
+    st.none() | st.floats(1e-6, 1),
+    st.booleans(),
+)
+def test_more_time_never_does_less(
+    budget: float, passages: int, passage: float, taught: float, pair: float | None, on_gpu: bool
+) -> None:
+    speeds = Speeds(passage, taught, pair)
+    plan, longer = (make_plan(seconds, passages, speeds, on_gpu=on_gpu) for seconds in (budget, 4 * budget))
+    assert plan.queries >= FEWEST_QUERIES
+    assert plan.passages >= min(passages, FEWEST_PASSAGES)
+    assert plan.steps == 0 or plan.steps >= FEWEST_STEPS
+    assert plan.reranks <= (pair is not None)
+    assert (longer.queries, longer.passages, longer.steps >= plan.steps) >= (plan.queries, plan.passages, True)
+
+
+def test_a_fast_machine_does_everything() -> None:
+    plan = make_plan(1200, 57_600, Speeds(1 / 4000, 1 / 1500, 1 / 8000), on_gpu=True)
+    assert (plan.passages, plan.queries, plan.reranks, plan.steps) == (57_600, 400, True, 1000)
+    assert sum(plan.seconds.values()) < 1200
+    assert "1,000 steps" in str(plan)
+
+
+def test_a_slow_one_says_that_it_does_not_train() -> None:
+    plan = make_plan(30, 50_000, Speeds(0.2, 0.0, 0.5), on_gpu=False)
+    assert not plan.trains
+    assert "no training" in str(plan)

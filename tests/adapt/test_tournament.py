@@ -1,0 +1,99 @@
+"""The tournament against slow plain versions, and the rule by which a set-up is chosen."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nearer.adapt.tournament import (
+    NEARLY,
+    Candidates,
+    Contender,
+    Standing,
+    all_contenders,
+    best_fusion,
+    choose,
+    hold_tournament,
+)
+from nearer.evaluation.measures import ndcg
+
+BASE = Contender("base")
+
+
+def make_candidates(seed: int, queries: int = 12, most: int = 15, **better: float) -> Candidates:
+    """Judges who score at random, the right answer higher by what `better` says of them."""
+    random = np.random.default_rng(seed)
+    numbers = np.array([random.permutation(100)[:most] for _ in range(queries)])
+    answers = numbers[:, 3].copy()
+    answers[0] = 500  # which nobody found
+    numbers[:, -2:] = np.where(random.random((queries, 2)) < 0.5, -1, numbers[:, -2:])
+    scores = {}
+    for judge in ("base", "student", "lexical", "reranker"):
+        scores[judge] = random.normal(size=numbers.shape).astype(np.float32)
+        scores[judge][:, 3] += better.get(judge, 0.0)
+    return Candidates(numbers, answers, scores)
+
+
+@given(st.integers(0, 10_000), st.floats(0, 2), st.floats(0, 2))
+def test_ndcg_is_that_of_the_plain_measure(seed: int, lexical: float, reranker: float) -> None:
+    found = make_candidates(seed)
+    weights = {"base": 1.0, "lexical": lexical, "reranker": reranker}
+    for row, value in enumerate(found.ndcg(weights)):
+        there = np.flatnonzero(found.numbers[row] >= 0)
+        fused = np.zeros(len(there))
+        for judge, weight in weights.items():
+            own = found.scores[judge][row, there].astype(np.float64)
+            fused += weight * (own - own.mean()) / max(own.std(), 1e-6)
+        order = there[np.argsort(-fused, kind="stable")]
+        gains = (found.numbers[row, order] == found.answers[row]).astype(np.float64)
+        wanted = ndcg(gains, ideal=np.ones(1), cut=10) if gains.any() else 0.0
+        assert value == pytest.approx(wanted, abs=1e-9)
+
+
+def test_one_that_is_always_right_wins() -> None:
+    tests = {f"test {seed}": make_candidates(seed, 40, student=20.0) for seed in range(3)}
+    standings = hold_tournament(tests, all_contenders(["base", "student"], reranker=True), BASE)
+    assert len(standings) == 2 * 4 * 3
+    assert [standing.gain for standing in standings] == sorted((s.gain for s in standings), reverse=True)
+    chosen = choose(standings, BASE)
+    assert chosen.contender == Contender("student")
+    assert chosen.low > 0
+    assert chosen.by_test["test 0"] == pytest.approx(100 * 39 / 40)
+    of_base = next(standing for standing in standings if standing.contender == BASE)
+    assert (of_base.gain, of_base.low, of_base.high) == (0, 0, 0)
+
+
+def test_noise_is_no_gain() -> None:
+    tests = {f"test {seed}": make_candidates(seed, 40) for seed in range(3)}
+    standings = hold_tournament(tests, [BASE, Contender("student")], BASE)
+    assert choose(standings, BASE).contender == BASE
+
+
+def standing(contender: Contender, gain: float, low: float) -> Standing:
+    return Standing(contender, gain, low, gain + 1, {})
+
+
+def test_of_those_that_are_nearly_as_good_the_cheapest_is_chosen() -> None:
+    base = standing(BASE, 0.0, 0.0)
+    full = standing(Contender("student", 1.0, 1.0), 5.0, 4.0)
+    hybrid = standing(Contender("student", 1.0), 5.0 - NEARLY + 0.1, 3.0)
+    alone = standing(Contender("student"), 5.0 - NEARLY - 0.1, 3.0)
+    assert choose([full, hybrid, alone, base], BASE) == hybrid
+    assert choose([full, alone, base], BASE) == full
+    uncertain = standing(Contender("student", 0.3), 9.0, -0.1)
+    assert choose([uncertain, base], BASE) == base
+
+
+def test_judges_are_trusted_by_what_they_know() -> None:
+    tests = {f"test {seed}": make_candidates(seed, 40, reranker=20.0, lexical=-20.0) for seed in range(3)}
+    weights, above = best_fusion(tests, ["base", "lexical", "reranker"], "base")
+    assert weights == {"reranker": 1.0}
+    assert above > 30
+    nobody = {name: make_candidates(seed, 40, base=20.0) for seed, name in enumerate("abc")}
+    weights, above = best_fusion(nobody, ["base", "lexical", "reranker"], "base")
+    assert weights == {"base": 1.0}
+    assert math.isclose(above, 0.0)

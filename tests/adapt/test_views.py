@@ -1,0 +1,98 @@
+"""Views of passages: what they are cut out of no longer has them, and how many words are shared."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nearer.adapt.made_tests import OTHER_WORDS, hold_out, make_tests
+from nearer.adapt.passages import Passage
+from nearer.adapt.views import RareWords, View, find_views
+from nearer.errors import InputError
+
+NOUNS = "harbour kettle garden engine violin bridge ladder candle window market forest meadow".split()  # noqa: SIM905
+VERBS = "repairs paints carries watches builds measures".split()  # noqa: SIM905
+
+
+def passage(seed: int, **parts: object) -> Passage:
+    noun, verb = NOUNS[seed % len(NOUNS)], VERBS[seed % len(VERBS)]
+    text = (
+        f"The keeper number{seed} {verb} the {noun} every morning. Rain fell on the roof{seed} for hours and hours. "
+        f"Who in town{seed} said that the {noun} was old? Nobody in the village{seed} remembers the storm of that year."
+    )
+    known = {"document": f"d{seed}", "number": 0, "title": f"How the keeper{seed} {verb} a {noun}", "headings": ()}
+    return Passage(**{**known, "text": text, **parts})  # type: ignore[arg-type]
+
+
+def views_of(one: Passage) -> list[View]:
+    others = [passage(number) for number in range(20, 40)]
+    return find_views([one, *others], [0], RareWords([each.titled for each in (one, *others)]))
+
+
+def test_every_kind_is_cut_out_of_its_passage() -> None:
+    found = views_of(passage(1, headings=("The long way to the harbour",)))
+    assert {view.kind for view in found} == {"title", "heading", "opening", "question", "sentence"}
+    for view in found:
+        assert view.query not in view.rest
+        assert 0 <= view.overlap <= 1
+    by_kind = {view.kind: view for view in found}
+    assert by_kind["title"].rest.startswith("The long way to the harbour")
+    assert by_kind["heading"].rest.startswith("How the keeper1")
+    assert by_kind["question"].query.endswith("?")
+
+
+def test_the_docstring_of_code_asks_for_it() -> None:
+    code = 'def largest(values):\n    """Find the largest value of a list.\n\n    :param values: numbers\n    """\n'
+    code += "    best = values[0]\n    for value in values:\n        best = max(best, value)\n    return best"
+    (view,) = [view for view in views_of(passage(1, title="", text=code)) if view.kind == "docstring"]
+    assert view.query == "Find the largest value of a list."
+    assert "Find the largest" not in view.rest
+    assert "best = max(best, value)" in view.rest
+
+
+def test_overlap_is_the_share_of_rarer_words_that_the_rest_has() -> None:
+    one = passage(
+        1, title="Zebra quagga lantern teapot", text="A zebra and a teapot stood in the far corner of the room."
+    )
+    view = next(view for view in views_of(one) if view.kind == "title")
+    assert view.overlap == pytest.approx(0.5)
+
+
+@given(st.lists(st.text(max_size=60), min_size=1, max_size=6))
+def test_any_text_has_views_whose_rest_is_long_enough(lines: list[str]) -> None:
+    for view in views_of(passage(1, text="\n".join(lines))):
+        assert len(view.rest.split()) >= 1
+        assert view.passage == 0
+
+
+def test_no_document_is_both_held_out_and_trained_on() -> None:
+    passages = [passage(number // 3, document=f"d{number // 3}", number=number % 3) for number in range(90)]
+    held = hold_out(passages, share=1 / 3, most=1000, random=np.random.default_rng(0))
+    by_document: dict[str, set[bool]] = {}
+    for one, is_held in zip(passages, held, strict=True):
+        by_document.setdefault(one.document, set()).add(bool(is_held))
+    assert all(len(found) == 1 for found in by_document.values())
+    assert 25 <= held.sum() <= 35
+    few = hold_out(passages, share=1 / 3, most=6, random=np.random.default_rng(0))
+    assert few.sum() == 6
+
+
+def test_each_kind_makes_a_test_as_it_is_and_one_in_other_words() -> None:
+    passages = [passage(number) for number in range(150)]
+    held = np.arange(150) < 60
+    tests = {test.name: test for test in make_tests(passages, held, queries=40, random=np.random.default_rng(1))}
+    assert {"title", "opening", "sentence", "question"} <= set(tests)
+    for name, test in tests.items():
+        assert len(test) <= 40
+        assert len(set(test.passages.tolist())) == len(test)
+        assert held[test.passages].all()
+        if not name.endswith(OTHER_WORDS):
+            assert tests[f"{name} {OTHER_WORDS}"].overlap <= test.overlap + 1e-9
+
+
+def test_too_little_text_for_any_test_says_so() -> None:
+    passages = [passage(number) for number in range(40)]
+    with pytest.raises(InputError, match="no test can be made"):
+        make_tests(passages, np.arange(40) < 20, queries=40, random=np.random.default_rng(1))
