@@ -140,7 +140,7 @@ def test_figures_of_set_ups() -> None:
     facts = [
         (WHOLE, " chosen", 7.43 + 1.22 + 188.5, "56.07M"),
         (TRAINED, " best encoder alone", 7.43, "22.71M"),
-        (BASE, " base", 7.31, "22.71M"),
+        (BASE, " as it is", 7.31, "22.71M"),
         (WORDS, "", 7.31 + 1.22, "22.71M"),
     ]
     assert rows_of(written, "All set-ups") == [
@@ -148,7 +148,6 @@ def test_figures_of_set_ups() -> None:
             f"{each.contender.name}{mark}",
             sign(each.gain),
             f"{sign(each.low)} to {sign(each.high)}",
-            "",
             f"{latency:.1f}",
             weights,
         ]

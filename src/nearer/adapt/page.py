@@ -42,7 +42,7 @@ HERE = Path(__file__).parent
 RESULTS, PAGE = "results.json", "report.html"
 SHOWN_FILES, SHOWN_BLOCKS, SHOWN_ANSWER = 50, 10, 200
 BETTER, WORSE, UNCERTAIN = 2, 4, 0  # series whose colours say so: green, red, blue
-WIDTH, HEIGHT, EDGE = 150.0, 16.0, 5.0  # of a drawn interval
+WIDTH, HEIGHT, EDGE = 120.0, 12.0, 5.0  # of a drawn interval
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ def tabulate_tests(outcome: Outcome, compared: Standing | None) -> Html:
             row += [figure(compared.by_test[name]), signed(compared.by_test[name] - test["base"])]
         rows.append(row)
     if compared is not None:
-        head += [compared.contender.name, "gain"]
+        head += ["chosen" if outcome.is_better else "best tried", "gain"]
     return table("Tests made of the text (retrieval: NDCG@10 × 100)", head, rows)
 
 
@@ -177,14 +177,13 @@ def tabulate_setups(outcome: Outcome) -> Html:
         [
             _marked(outcome, standing),
             signed(standing.gain),
-            f"{signed(standing.low)} to {signed(standing.high)}",
-            cell(draw_interval(standing, lowest, highest), kind="drawn"),
+            cell(f"{signed(standing.low)} to {signed(standing.high)}", draw_interval(standing, lowest, highest)),
             figure(find_latency(outcome, standing.contender), 1),
             find_size(outcome, standing.contender),
         ]
         for standing in outcome.standings
     ]
-    head = ["set-up", "gain", "95 % interval", "", "ms a query", "weights"]
+    head = ["set-up", "gain", "95 % interval", "ms a query", "weights"]
     return table("All set-ups by their gain over the base (NDCG@10 × 100, mean over the tests)", head, rows)
 
 
@@ -209,7 +208,7 @@ def _marked(outcome: Outcome, standing: Standing) -> Html:
     """The set-up's name, and whether it is the chosen one, the base, the best encoder alone."""
     marks = {
         "chosen": standing.contender == outcome.chosen.contender,
-        "base": standing.contender == Contender(BASE),
+        "as it is": standing.contender == Contender(BASE),
         "best encoder alone": standing.contender == outcome.encoder_alone.contender,
     }
     chosen = element("strong" if marks["chosen"] else "span", standing.contender.name)
