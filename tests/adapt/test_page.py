@@ -6,6 +6,7 @@ import base64
 import fnmatch
 import hashlib
 import html
+import json
 import re
 import shlex
 import tomllib
@@ -19,7 +20,8 @@ from made_outcome import BASE, HOSTILE, TESTS, TRAINED, UNCERTAIN, WHOLE, WORDS,
 from typer.testing import CliRunner
 
 from browser import CONTRASTS, SIZES, STICKING_OUT, picture_folder, started_browser
-from nearer.adapt.outcome import Outcome
+from nearer.adapt.documents import Document
+from nearer.adapt.outcome import Outcome, write_documents
 from nearer.adapt.page import PAGE, RESULTS, render_page, write_outcome
 from nearer.report.markup import CONTROLS
 from nearer.storage.sealed import read_sealed_json
@@ -298,6 +300,15 @@ def test_options_of_the_commands_exist() -> None:
         names = command[1:3] if command[1] == "search" else command[1:2]
         shown = CliRunner().invoke(app, [*names, "--help"], env={"COLUMNS": "200", "TERM": "dumb"}).output
         assert all(option in shown for option in command if option.startswith("--"))
+
+
+def test_documents_for_the_next_step(tmp_path: Path) -> None:
+    texts = ["Größe\nзима 雨", "half \ud83d of a character"]
+    write_documents(tmp_path, [Document(f"{number}", "a title", text, "") for number, text in enumerate(texts)])
+    lines = (tmp_path / "documents.jsonl").read_text(encoding="utf-8").splitlines()
+    assert [json.loads(line) for line in lines] == [
+        {"_id": f"{number}", "title": "a title", "text": text} for number, text in enumerate(texts)
+    ]
 
 
 def test_a_log_that_was_handed_over_in_memory() -> None:

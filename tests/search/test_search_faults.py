@@ -49,22 +49,24 @@ class Action:
     def __init__(self, name: str, encoder: Encoder) -> None:
         self.name, self.encoder = name, encoder
         self.kind: Any = "ivf" if "ivf" in name else "hnsw" if "hnsw" in name else "exact"
+        self.options: dict[str, Any] = {"kind": self.kind, "recall": 1.0, "lexical_weight": 1 if "words" in name else 0}
+        self.removes = name.startswith("remove")
         self.before: Texts = None if name.startswith("build") else OLD
         self.after = {"build": NEW, "replace": NEW, "add": OLD + NEW, "remove": OLD[2:]}[name.split()[0]]
 
     def prepare(self, root: Path) -> None:
         if self.before is None:
             return
-        source = RECORDS if self.name == "remove" else OLD
-        SearchIndex.build(self.encoder, source, root / "index", kind=self.kind, recall=1.0)
+        source = RECORDS if self.removes else OLD
+        SearchIndex.build(self.encoder, source, root / "index", **self.options)
         if self.name == "add over another":
             begin_another(self.encoder, root / "index", OTHER)
 
     def perform(self, root: Path) -> None:
         place = root / "index"
         if self.before is None or self.name == "replace":
-            SearchIndex.build(self.encoder, NEW, place, kind=self.kind, recall=1.0, overwrite=self.name == "replace")
-        elif self.name == "remove":
+            SearchIndex.build(self.encoder, NEW, place, overwrite=self.name == "replace", **self.options)
+        elif self.removes:
             SearchIndex.open(place, model=self.encoder).remove(["d0", "d1"])
         else:
             SearchIndex.open(place, model=self.encoder).add(NEW, force=self.name == "add over another")
@@ -97,8 +99,9 @@ def sampled(everything: list[Any], request: pytest.FixtureRequest) -> list[Any]:
     return [everything[0], *draw.sample(everything[1:-1], SAMPLED - 2), everything[-1]]
 
 
-ACTIONS = ["build", "build ivf", "build hnsw", "replace", "add", "add ivf", "add over another", "remove"]
-QUICK = ["build", "replace", "add ivf", "add over another", "remove"]
+WORDS = ["build words", "add words", "remove words"]
+ACTIONS = ["build", "build ivf", "build hnsw", "replace", "add", "add ivf", "add over another", "remove", *WORDS]
+QUICK = ["build", "replace", "add ivf", "add over another", "remove", "add words"]
 EVERY = [*QUICK, *(pytest.param(name, marks=pytest.mark.slow, id=f"all of {name}") for name in ACTIONS)]
 
 

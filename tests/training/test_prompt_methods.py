@@ -286,3 +286,29 @@ def test_without_a_generator_tokens_of_the_batch_are_swapped_in(make: Callable[.
         assert set(other.tolist()) <= known
         changed += int((one != other).sum())
     assert changed > 0
+
+
+class TestReplacedTokensAsAView:
+    def test_the_second_view_has_other_tokens(self, make_trainer: Callable[..., Trainer], generator: Path) -> None:
+        """SimCSE with tokens that a masked language model puts in."""
+        trainer = make_trainer(augmentation="mlm", generator=str(generator), augmentation_rate=0.5)
+        seen: list[Any] = []
+        vectors = trainer.layouts.usual.vectors
+
+        def watched(module: Any, tensors: dict[str, Any], *others: Any) -> Any:
+            seen.append(tensors["ids"].clone())
+            return vectors(module, tensors, *others)
+
+        trainer.layouts.usual.vectors = watched
+        trainer.advance()
+        trainer.close()
+        first, second = seen
+        assert (first[:, 0] == second[:, 0]).all()
+        assert 0 < (first != second).float().mean() < 0.7
+
+    def test_in_pieces_as_at_once(
+        self, make_trainer: Callable[..., Trainer], generator: Path, take_steps: TakeSteps
+    ) -> None:
+        way = {"augmentation": "mlm", "generator": str(generator), "augmentation_rate": 0.3}
+        found, wanted = take_steps(make_trainer(piece=3, **way), 4), take_steps(make_trainer(**way), 4)
+        torch.testing.assert_close(found, wanted, atol=1e-4, rtol=1e-3)

@@ -233,12 +233,13 @@ def _remarks(task: EncodedTask, shape: Geometry) -> list[str]:
 
 def _protocol(model: Scorer) -> dict[str, Any]:
     settings = model.settings
+    template = getattr(settings, "template", None)  # static words have none
     return {
         "similarity": getattr(model, "scoring", "cosine"),
         "pooling": settings.pooling,
         "max_length": settings.max_length,
         "text_normalisation": settings.text_normalisation,
-        **({"template": settings.template.text} if getattr(settings, "template", None) else {}),
+        **({} if template is None else {"template": template.text}),
         "precision": getattr(model, "precision", "float32"),
     }
 

@@ -24,6 +24,7 @@ def embed(
     pooling: options.Pooling = None,
     max_length: options.MaxLength = None,
     text_normalisation: options.Normalisation = None,
+    template: options.Template = None,
     pooler_as_head: options.PoolerAsHead = False,
     columns: options.Columns = None,
     allow_pickle: options.AllowPickle = False,
@@ -50,6 +51,7 @@ def embed(
     settings = TeacherSettings(
         model=model,
         pooling=pooling,
+        template=template,
         max_length=max_length,
         text_normalisation=text_normalisation,
         pooler_as_head=pooler_as_head,

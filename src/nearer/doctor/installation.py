@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 # what each extra is for; those for working on the project, and those that only collect others, are not shown
 PURPOSES = {
     "parquet": "reading and writing Parquet",
+    "documents": "reading PDF files",
     "hub": "Hugging Face data sets (hf:NAME)",
     "tensorboard": "training logs for TensorBoard",
     "sentence-transformers": "our losses in sentence-transformers' trainer",

@@ -100,13 +100,14 @@ def score_tasks(encoder: Scorer, tasks: Sequence[Task], vectors: SentenceVectors
 def _protocol(encoder: Scorer) -> dict[str, Any]:
     """What holds for all tasks; a task's own part of it is in its score."""
     settings = encoder.settings
+    template = getattr(settings, "template", None)  # static words have none
     return {
         "similarity": getattr(encoder, "scoring", "cosine"),
         "pooling": settings.pooling,
         "head": getattr(encoder, "head", None) is not None and settings.pooling != "cls_before_head",
         "max_length": settings.max_length,
         "text_normalisation": settings.text_normalisation,
-        **({"template": settings.template.text} if getattr(settings, "template", None) else {}),
+        **({} if template is None else {"template": template.text}),
         "precision": getattr(encoder, "precision", "float32"),
         **({"prompt": settings.default_prompt} if settings.prompt(None) else {}),
         **({"truncate_dim": settings.truncate_dim} if settings.truncate_dim else {}),

@@ -193,7 +193,8 @@ class DiffCSE(Method):
         return logits.argmax(dim=-1) if self.settings.replacement == "argmax" else drawn(logits, tokens)
 
     def loss(self, outputs: Outputs, given: Mapping[str, Tensor], modules: Modules) -> Losses:
-        projected = modules["projector"](outputs.vectors["views"]).unflatten(0, (-1, 2))  # (batch, 2, width)
+        projected = modules["projector"](outputs.vectors["views"])
+        projected = projected.reshape(-1, 2, projected.shape[-1])  # (batch, 2, width)
         contrastive = info_nce(projected[:, 0], projected[:, 1], temperature=self.settings.temperature)
         if "edited" not in outputs.tokens:
             return Losses(self.settings.contrastive_weight * contrastive, {"contrastive": contrastive})

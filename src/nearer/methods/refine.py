@@ -120,7 +120,7 @@ class Refinement(Method):
     ) -> list[str]:
         if reading.shape != RANKING_LISTS:
             raise InputError(f"{reading.source}: is read as {reading.shape.plural}; refinement needs data=lists.")
-        remarks = []
+        remarks: list[str] = []
         if self.settings.target == "order":
             return remarks
         if not self.settings.teachers:
