@@ -221,6 +221,14 @@ def test_judges_and_their_weights() -> None:
     assert "+6.28 points of NDCG@10 above the base" in words_of(outcome)
 
 
+def test_why_no_student_was_trained() -> None:
+    assert "Students were trained" in words_of(make_outcome())
+    outcome = make_outcome(trained=False)
+    assert "No student was trained: the judges do not know enough" in words_of(outcome)
+    outcome.plan["steps"] = 0
+    assert "No student was trained: there was too little time" in words_of(outcome)
+
+
 def test_queries_that_rose_and_fell() -> None:
     words = words_of(make_outcome())
     rose, fell = words[words.index("For better") :].split("For worse")

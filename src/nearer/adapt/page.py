@@ -6,6 +6,7 @@ outcome does not say.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -63,7 +64,7 @@ def render_page(outcome: Outcome) -> str:
     account: dict[str, Any] = dict(outcome.account)
     compared = _compared(outcome)
     of_base = next(standing for standing in outcome.standings if standing.contender == Contender(BASE))
-    functions = {
+    functions: dict[str, Callable[..., str]] = {
         "count": count,
         "duration": duration,
         "figure": figure,
