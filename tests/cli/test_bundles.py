@@ -75,6 +75,7 @@ def test_arguments_of_loading_and_reading() -> None:
         "pooling": "mean",
         "max_length": None,
         "text_normalisation": None,
+        "template": None,
         "pooler_as_head": False,
         "device": "cuda",
         "trust_remote_code": False,

@@ -230,8 +230,8 @@ def _train_students(
         path = work.out / "pairs.jsonl"
         count = write_pairs(path, views)
         if count >= FEWEST_PAIRS:
-            settings = {"batch_size": min(32, count // 2), "max_steps": steps, "watch_on": []}
-            work.students[PAIRS] = _train(work, "simcse-pairs-wiki-mini", path, settings, name=PAIRS)
+            paired: dict[str, Any] = {"batch_size": min(32, count // 2), "max_steps": steps, "watch_on": []}
+            work.students[PAIRS] = _train(work, "simcse-pairs-wiki-mini", path, paired, name=PAIRS)
         else:
             say(f"no student learns pairs: the text has {count:,} titles, headings or openings")
 
