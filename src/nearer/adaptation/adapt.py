@@ -21,22 +21,38 @@ from nearer.adaptation.documents import Documents, read_documents
 from nearer.adaptation.judging import Collection, Kept
 from nearer.adaptation.made_tests import hold_out, make_tests
 from nearer.adaptation.material import draw_queries, find_training_views, write_material, write_pairs
-from nearer.adaptation.outcome import PAGE, RESULTS, Outcome, check_language, find_changes, measure_latency, write_model
-from nearer.adaptation.page import render_page
+from nearer.adaptation.outcome import (
+    Outcome,
+    check_language,
+    count_weights,
+    find_changes,
+    measure_latency,
+    write_documents,
+    write_model,
+)
+from nearer.adaptation.page import write_outcome
 from nearer.adaptation.passages import Passage, split_passages
 from nearer.adaptation.plan import Plan, listed, make_plan, measure_speeds, parse_budget
-from nearer.adaptation.state import WORK, describe_run, digest, keep_plan, open_work, sample_passages
-from nearer.adaptation.tournament import Candidates, Contender, all_contenders, best_fusion, choose, hold_tournament
+from nearer.adaptation.state import WORK, describe_run, digest, keep_plan, list_arguments, open_work, sample_passages
+from nearer.adaptation.tournament import (
+    BASE,
+    LISTS,
+    PAIRS,
+    Candidates,
+    Contender,
+    all_contenders,
+    best_fusion,
+    choose,
+    hold_tournament,
+)
 from nearer.encoder import Encoder
 from nearer.errors import InputError, SettingError
 from nearer.search.fusion import LEXICAL, RERANKER
-from nearer.storage.sealed import write_sealed_json
-from nearer.storage.whole import write_whole, written_by_us_alone
+from nearer.storage.whole import written_by_us_alone
 from nearer.teachers import CrossEncoder
 from nearer.text import read_sentences
 from nearer.training import resume, train
 
-BASE, LISTS, PAIRS = "base", "lists", "pairs"
 FEWEST_DOCUMENTS = 100
 HELD_OUT, MOST_HELD_OUT = 1 / 3, 2500
 WORTH_LEARNING = 0.5  # points that judges must stand above the base
@@ -59,6 +75,9 @@ class _Work:
     model: str
     progress: bool
     say: Say
+    asked: dict[str, Any]
+    remarks: list[str]
+    all_passages: int
     students: dict[str, Path] = field(default_factory=dict)
 
     def random(self, stage: str) -> np.random.Generator:
@@ -128,7 +147,8 @@ def adapt(
     taught = {Path(str(name)).name: Encoder.load(name, device=device) for name in teachers}
     cross = None if judge is None else CrossEncoder.load(judge, device=device or "auto")
     texts = [passage.titled for passage in passages]
-    for line in check_language(texts, base, cross):
+    remarks = check_language(texts, base, cross)
+    for line in remarks:
         say(line)
     speeds = measure_speeds(texts, base, list(taught.values()), cross)
     plan = make_plan(seconds, len(passages), speeds, on_gpu=base.device.type == "cuda")
@@ -142,7 +162,11 @@ def adapt(
         plan = keep_plan(work, about, plan)
         chosen = sample_passages(passages, plan.passages, seed)
         reranker = cross if plan.reranks else None
-        stages = _Work(folder, base, taught, reranker, chosen, plan, seed, str(model), progress, say)
+        reading = {"columns": columns, "encoding": encoding, "txt": txt}
+        asked = list_arguments(documents, about, queries, len(log), reading)
+        stages = _Work(
+            folder, base, taught, reranker, chosen, plan, seed, str(model), progress, say, asked, remarks, len(passages)
+        )
         return _run(stages, found, log, judge)
 
 
@@ -277,6 +301,7 @@ def _decide(
     alone = choose([standing for standing in standings if standing.contender.cost == (False, False)], base)
     encoder = collection.encoders[chosen.contender.encoder]
     write_model(work.out / MODEL, encoder, chosen.contender, work.cross, judge)
+    write_documents(work.out, found.documents)
     outcome = Outcome(
         folder=work.out,
         model=work.out / MODEL,
@@ -298,9 +323,12 @@ def _decide(
         plan=asdict(work.plan),
         seconds=time.perf_counter() - started,
         trained=bool(work.students),
+        asked=work.asked,
+        remarks=work.remarks,
+        all_passages=work.all_passages,
+        weights=count_weights({name: collection.encoders[name] for name in by}, work.cross),
     )
-    write_sealed_json(work.out / RESULTS, outcome.to_dict())
-    write_whole(work.out / PAGE, render_page(outcome))
+    write_outcome(outcome)
     return outcome
 
 

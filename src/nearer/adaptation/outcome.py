@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import statistics
 import time
 from collections.abc import Mapping, Sequence
@@ -11,14 +12,16 @@ from typing import Any
 
 import numpy as np
 
+from nearer.adaptation.documents import Document
 from nearer.adaptation.judging import Collection
 from nearer.adaptation.tournament import Candidates, Contender, Standing
 from nearer.encoder import Encoder
-from nearer.search.fusion import fuse
+from nearer.search.fusion import RERANKER, fuse
 from nearer.search.setup import RerankerSetup, SearchSetup, write_setup
+from nearer.storage.whole import whole_file
 from nearer.teachers import CrossEncoder
 
-RESULTS, PAGE = "results.json", "report.html"
+DOCUMENTS = "documents.jsonl"  # all that were read, for `search build`
 SHOWN_CHANGES = 8  # for better, and as many for worse
 TIMED = 10  # queries
 UNKNOWN_SHARE = 0.05  # of the tokens, from which on a model does not know the text's script
@@ -58,6 +61,10 @@ class Outcome:
         plan: What was planned.
         seconds: That it took since the documents were read.
         trained: Whether any student was trained.
+        asked: The documents, models and settings that it was started with; `log`: how many queries the log has.
+        remarks: What is odd about the text and the models.
+        all_passages: How many the documents have; with little time only some of them are searched.
+        weights: By encoder and `reranker`, how many weights it has.
     """
 
     folder: Path
@@ -77,6 +84,10 @@ class Outcome:
     plan: dict[str, Any]
     seconds: float
     trained: bool
+    asked: dict[str, Any]
+    remarks: list[str]
+    all_passages: int
+    weights: dict[str, int]
 
     @property
     def is_better(self) -> bool:
@@ -107,6 +118,20 @@ def write_model(
         known = Path(judge).resolve() if Path(judge).is_dir() else judge
         reranker = RerankerSetup(model=str(known), weight=contender.reranker)
     write_setup(folder, SearchSetup(lexical_weight=contender.lexical, reranker=reranker))
+
+
+def write_documents(folder: Path, documents: Sequence[Document]) -> None:
+    """All documents as one file that `search build` reads, whatever kinds of files they came from."""
+    with whole_file(folder / DOCUMENTS) as partial, open(partial, "wb") as file:
+        for document in documents:
+            record = {"_id": document.id, "title": document.title, "text": document.text}
+            # halves of a character, which UTF-8 has not, as JSON writes them
+            file.write((json.dumps(record, ensure_ascii=False) + "\n").encode("utf-8", "backslashreplace"))
+
+
+def count_weights(encoders: Mapping[str, Encoder], cross: CrossEncoder | None) -> dict[str, int]:
+    models = {**encoders, **({} if cross is None else {RERANKER: cross.model})}
+    return {name: sum(weight.numel() for weight in model.parameters()) for name, model in models.items()}
 
 
 def check_language(texts: Sequence[str], base: Encoder, cross: CrossEncoder | None) -> list[str]:

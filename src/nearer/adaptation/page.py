@@ -1,12 +1,275 @@
-"""The page of a run of adapt."""
+"""The page of a run of adapt: what was found, tried and chosen, in one file that asks for nothing from anywhere.
+
+`page.html.jinja` has the words. Here are the tables and drawings that it puts between them, and nothing that the
+outcome does not say.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any
 
-if TYPE_CHECKING:
-    from nearer.adaptation.outcome import Outcome
+from nearer.adaptation.advice import find_advice, next_commands, repeat_command
+from nearer.adaptation.outcome import Change, Outcome
+from nearer.adaptation.tournament import BASE, LISTS, PAIRS, Contender, Standing
+from nearer.report.chart import Axis, Chart, linear
+from nearer.report.chart import figure as drawing
+from nearer.report.markup import (
+    LACKING,
+    Html,
+    cell,
+    code,
+    count,
+    duration,
+    element,
+    figure,
+    join,
+    listed,
+    sentence,
+    short,
+    signed,
+    table,
+)
+from nearer.report.template import STYLES, fill_template, read_markup
+from nearer.search.fusion import LEXICAL, RERANKER
+from nearer.storage.sealed import write_sealed_json
+from nearer.storage.whole import write_whole
+from nearer.versions import VERSION
+
+HERE = Path(__file__).parent
+RESULTS, PAGE = "results.json", "report.html"
+SHOWN_FILES, SHOWN_BLOCKS, SHOWN_ANSWER = 50, 10, 200
+BETTER, WORSE, UNCERTAIN = 2, 4, 0  # series whose colours say so: green, red, blue
+WIDTH, HEIGHT, EDGE = 120.0, 12.0, 5.0  # of a drawn interval
+
+
+@dataclass(frozen=True)
+class Block:
+    """What many documents share, and how many."""
+
+    text: str
+    documents: int
+
+
+def write_outcome(outcome: Outcome) -> None:
+    """`results.json` and `report.html`, in the outcome's folder."""
+    write_sealed_json(outcome.folder / RESULTS, outcome.to_dict())
+    write_whole(outcome.folder / PAGE, render_page(outcome))
 
 
 def render_page(outcome: Outcome) -> str:
-    return f"<!doctype html><title>{outcome.base}</title>"
+    account: dict[str, Any] = dict(outcome.account)
+    compared = _compared(outcome)
+    of_base = next(standing for standing in outcome.standings if standing.contender == Contender(BASE))
+    functions: dict[str, Callable[..., str]] = {
+        "count": count,
+        "duration": duration,
+        "figure": figure,
+        "listed": listed,
+        "sentence": sentence,
+        "signed": signed,
+        "code": code,
+    }
+    return fill_template(
+        HERE / "page.html.jinja",
+        functions,
+        outcome=outcome,
+        account=account,
+        base=last_part(outcome.base),
+        judge=None if outcome.judge is None else last_part(outcome.judge),
+        compared=compared,
+        ndcg_base=fmean(of_base.by_test.values()),
+        ndcg_chosen=fmean(outcome.chosen.by_test.values()),
+        latency=find_latency(outcome, outcome.chosen.contender),
+        names=explain_encoders(outcome),
+        files=list(account["unreadable"].items())[:SHOWN_FILES],
+        noted=[(file["path"], words) for file in account["files"] if (words := _remarks(file))][:SHOWN_FILES],
+        blocks=[Block(text, number) for text, number in list(account["boilerplate"]["blocks"].items())[:SHOWN_BLOCKS]],
+        tests=tabulate_tests(outcome, compared),
+        gains=None if compared is None else draw_gains(outcome, compared),
+        setups=tabulate_setups(outcome),
+        details=tabulate_details(outcome),
+        judges=tabulate_judges(outcome),
+        rose=[_shown(change) for change in outcome.changes if _rose(change)],
+        fell=[_shown(change) for change in outcome.changes if not _rose(change)],
+        advice=find_advice(outcome),
+        next_step=next_commands(outcome),
+        repeated=repeat_command(outcome),
+        version=VERSION,
+        style=read_markup(*STYLES, HERE / "page.css"),
+    )
+
+
+def last_part(name: str) -> str:
+    """Of a path; a name on the hub stays as it is."""
+    return Path(name).name if name.startswith(("/", ".", "~")) or name.count("/") > 1 else name
+
+
+def explain_encoders(outcome: Outcome) -> list[tuple[str, str]]:
+    """What the names of encoders mean, of those that took part."""
+    base = last_part(outcome.base)
+    words = {
+        BASE: f"{base} as it is",
+        LISTS: f"{base}, trained to rank passages as the trusted judges do",
+        PAIRS: f"{base}, trained on pairs from the text: a title or heading and what stands below it",
+    }
+    there = dict.fromkeys(standing.contender.encoder for standing in outcome.standings)
+    return [(name, words[name]) for name in words if name in there]
+
+
+def find_latency(outcome: Outcome, contender: Contender) -> float | None:
+    """Milliseconds of a query: all parts that the set-up has; None where one of them was not measured."""
+    parts = [contender.encoder, *[LEXICAL] * bool(contender.lexical), *[RERANKER] * bool(contender.reranker)]
+    measured = [outcome.latency.get(part) for part in parts]
+    return None if None in measured else sum(part for part in measured if part is not None)
+
+
+def find_size(outcome: Outcome, contender: Contender) -> str:
+    """How many weights all its models have."""
+    parts = [contender.encoder, *[RERANKER] * bool(contender.reranker)]
+    if any(part not in outcome.weights for part in parts):
+        return LACKING
+    return short(sum(outcome.weights[part] for part in parts))
+
+
+def _compared(outcome: Outcome) -> Standing | None:
+    """Whose figures stand beside the base's: the chosen one's, or those of the best that was tried."""
+    if outcome.chosen.contender != Contender(BASE):
+        return outcome.chosen
+    return next((standing for standing in outcome.standings if standing.contender != Contender(BASE)), None)
+
+
+def tabulate_tests(outcome: Outcome, compared: Standing | None) -> Html:
+    head = ["test", "queries", "words in common", "base"]
+    rows = []
+    for name, test in outcome.tests.items():
+        row = [name, f"{int(test['queries']):,}", f"{100 * test['overlap']:.0f} %", figure(test["base"])]
+        if compared is not None:
+            row += [figure(compared.by_test[name]), signed(compared.by_test[name] - test["base"])]
+        rows.append(row)
+    if compared is not None:
+        head += ["chosen" if outcome.is_better else "best tried", "gain"]
+    return table("Tests made of the text (retrieval: NDCG@10 × 100)", head, rows)
+
+
+def draw_gains(outcome: Outcome, compared: Standing) -> Html:
+    """A bar for each test, from 0 to the gain."""
+    gains = {name: compared.by_test[name] - test["base"] for name, test in outcome.tests.items()}
+    rows = len(gains)
+    # the first test is at the top
+    up = Axis("", -0.5, rows - 0.5, tuple((float(rows - 1 - row), name) for row, name in enumerate(gains)))
+    across = linear("points of NDCG@10", [0.0, *gains.values()], whole=True, least=1.0)
+    chart = Chart(across, up, height=52 + 22 * rows, grid=False)
+    for row, gain in enumerate(gains.values()):
+        level = rows - 1 - row
+        chart.bar(0, gain, level - 0.3, level + 0.3, BETTER if gain >= 0 else WORSE)
+    chart.line([(0, -0.5), (0, rows - 0.5)], 0, kind="axis")
+    said = "; ".join(f"{name} {signed(gain)}" for name, gain in gains.items())
+    return drawing(chart, "Gain by test", f"{compared.contender.name} above the base.", label=f"Gain by test: {said}")
+
+
+def tabulate_setups(outcome: Outcome) -> Html:
+    lowest = min(0.0, *(standing.low for standing in outcome.standings))
+    highest = max(0.0, *(standing.high for standing in outcome.standings))
+    rows = [
+        [
+            _marked(outcome, standing),
+            signed(standing.gain),
+            cell(f"{signed(standing.low)} to {signed(standing.high)}", draw_interval(standing, lowest, highest)),
+            figure(find_latency(outcome, standing.contender), 1),
+            find_size(outcome, standing.contender),
+        ]
+        for standing in outcome.standings
+    ]
+    head = ["set-up", "gain", "95 % interval", "ms a query", "weights"]
+    return table("All set-ups by their gain over the base (NDCG@10 × 100, mean over the tests)", head, rows)
+
+
+def tabulate_details(outcome: Outcome) -> Html:
+    """NDCG@10 of every set-up in every test; the best of each test stands out."""
+    tests = list(outcome.tests)
+    best = {name: max(standing.by_test[name] for standing in outcome.standings) for name in tests}
+    rows = [
+        [
+            _marked(outcome, standing),
+            *(
+                cell(figure(standing.by_test[name]), kind="best" if standing.by_test[name] == best[name] else None)
+                for name in tests
+            ),
+        ]
+        for standing in outcome.standings
+    ]
+    return table("NDCG@10 × 100 by test", ["set-up", *tests], rows)
+
+
+def _marked(outcome: Outcome, standing: Standing) -> Html:
+    """The set-up's name, and whether it is the chosen one, the base, the best encoder alone."""
+    marks = {
+        "chosen": standing.contender == outcome.chosen.contender,
+        "as it is": standing.contender == Contender(BASE),
+        "best encoder alone": standing.contender == outcome.encoder_alone.contender,
+    }
+    chosen = element("strong" if marks["chosen"] else "span", standing.contender.name)
+    return join([chosen, *(element("span", mark, class_="mark") for mark, there in marks.items() if there)], " ")
+
+
+def draw_interval(standing: Standing, lowest: float, highest: float) -> Html:
+    """From the low to the high end, a dot at the gain, and where 0 is."""
+
+    def at(value: float) -> float:
+        share = (value - lowest) / (highest - lowest) if highest > lowest else 0.5
+        return round(EDGE + share * (WIDTH - 2 * EDGE), 1)
+
+    middle = HEIGHT / 2
+    series = BETTER if standing.low > 0 else WORSE if standing.high < 0 else UNCERTAIN
+    zero = element("line", class_="rule", x1=at(0), x2=at(0), y1=0, y2=HEIGHT)
+    line = element("line", class_="line", x1=at(standing.low), x2=at(standing.high), y1=middle, y2=middle)
+    dot = element("circle", class_="dot", cx=at(standing.gain), cy=middle, r=3.5)
+    words = f"{signed(standing.gain)}, from {signed(standing.low)} to {signed(standing.high)}"
+    kind = f"interval series-{series + 1}"
+    return element(
+        "svg", zero, line, dot, class_=kind, viewBox=f"0 0 {WIDTH:g} {HEIGHT:g}", role="img", aria_label=words
+    )
+
+
+def tabulate_judges(outcome: Outcome) -> Html:
+    """All that could judge, and how much each counts; 0 where it was not trusted."""
+    asked = outcome.asked
+    names = {BASE: f"{last_part(outcome.base)} (the base)"}
+    names |= {Path(teacher).name: f"{last_part(teacher)} (teacher)" for teacher in asked["teachers"]}
+    names[LEXICAL] = "BM25 (words in common)"
+    if asked["judge"] is not None and outcome.plan["reranks"]:
+        names[RERANKER] = f"{last_part(asked['judge'])} (cross-encoder)"
+    rows = [(name, f"{outcome.judges.get(judge, 0.0):g}") for judge, name in names.items()]
+    return table("How much each judge counts", ["judge", "weight"], rows)
+
+
+def _remarks(file: dict[str, Any]) -> str:
+    """What was dropped of a file, and how it was read where that was a guess."""
+    return "; ".join([*(f"{number:,} {reason}" for reason, number in file["dropped"].items()), *file["notes"]])
+
+
+@dataclass(frozen=True)
+class ShownChange:
+    """A query as the page shows it. answer: its beginning."""
+
+    test: str
+    query: str
+    answer: str
+    before: str
+    after: str
+
+
+def _rose(change: Change) -> bool:
+    before, after = (rank or float("inf") for rank in (change.before, change.after))
+    return after < before
+
+
+def _shown(change: Change) -> ShownChange:
+    begin = change.answer[:SHOWN_ANSWER].rstrip()
+    answer = begin if len(change.answer) <= SHOWN_ANSWER else f"{begin} …"
+    before, after = (str(rank) if rank else "not found" for rank in (change.before, change.after))
+    return ShownChange(change.test, change.query, answer, before, after)

@@ -59,6 +59,32 @@ def describe_run(
     }
 
 
+def list_arguments(
+    documents: str | Path | Sequence[str | Path],
+    about: dict[str, Any],
+    queries: str | Path | Sequence[str] | None,
+    log: int,
+    reading: dict[str, Any],
+) -> dict[str, Any]:
+    """What adapt was called with, for the command that repeats it.
+
+    Args:
+        documents: As they were named.
+        about: As `describe_run` has it.
+        queries: The log's file; a log in memory has no name.
+        log: How many queries it has.
+        reading: How documents are read: `columns`, `encoding`, `txt`.
+    """
+    given = [documents] if isinstance(documents, str | Path) else documents
+    return {
+        "documents": [str(each) for each in given],
+        **{name: about[name] for name in ("model", "teachers", "judge", "budget", "seed")},
+        "queries": str(queries) if isinstance(queries, str | Path) else None,
+        "log": log,
+        **reading,
+    }
+
+
 def digest(*parts: str) -> str:
     found = hashlib.blake2b(digest_size=16)
     for part in parts:

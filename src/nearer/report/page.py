@@ -6,8 +6,6 @@ file that holds its style and its script, asks for nothing from anywhere, and le
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -21,9 +19,9 @@ from nearer.evaluation.published import Published
 from nearer.extras import require
 from nearer.report.analysis_section import behind_section, rankings_section
 from nearer.report.curves import curve_names, curve_title, curves_section
-from nearer.report.markup import Html, text
 from nearer.report.scores import scores_section
 from nearer.report.subjects import Measured, Subject, chosen_tasks, measure, read_subjects
+from nearer.report.template import HERE, STYLES, fill_template, read_markup
 from nearer.report.training_section import page_command, reproduce_section, trained_section
 from nearer.report.verdict import title, verdict
 from nearer.storage.whole import write_whole
@@ -33,7 +31,6 @@ if TYPE_CHECKING:
 
 
 PAGE = "report.html"
-HERE = Path(__file__).parent
 PARTS = {
     "trained": "How",
     "curves": "Curves",
@@ -145,30 +142,16 @@ def render_page(
         "rankings": rankings_section(measured),
         "reproduce": reproduce_section(subjects, made_by),
     }
-    from jinja2 import Environment, StrictUndefined
-
-    # `text` escapes all that no `element` made
-    environment = Environment(
-        trim_blocks=True, keep_trailing_newline=True, undefined=StrictUndefined, autoescape=True, finalize=text
-    )
-    return environment.from_string(_file("page.html.jinja")).render(
+    return fill_template(
+        HERE / "page.html.jinja",
         title=title(subjects),
         verdict=verdict(subjects, measured),
         sections=sections,
         parts=PARTS,
         version=nearer.__version__,
-        style=Html((HERE.parent / "look.css").read_text(encoding="utf-8") + _file("page.css")),
-        script=Html(_file("page.js")),
-        digest=_digest,
+        style=read_markup(*STYLES),
+        script=read_markup(HERE / "page.js"),
     )
-
-
-def _file(name: str) -> str:
-    return (HERE / name).read_text(encoding="utf-8")
-
-
-def _digest(content: str) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
 
 
 def check_figures(folder: Path) -> None:

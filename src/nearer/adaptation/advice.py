@@ -1,0 +1,130 @@
+"""What to do after a run of adapt: what would help more, the commands of the next step, and the one that repeats it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from nearer.adaptation.made_tests import OTHER_WORDS
+from nearer.adaptation.outcome import DOCUMENTS, Outcome
+from nearer.report.markup import count
+
+FEW_DOCUMENTS = 1000  # below, intervals are wide and there is little to learn from
+FEW_KINDS = 3  # of tests: each is biased in its own way
+INDEX = "documents.index"
+TOKENS = 256  # of a passage, about as long as those of the tests
+
+
+@dataclass(frozen=True)
+class Advice:
+    """title: what would help; words: why; option: what to add to the command, or nothing."""
+
+    title: str
+    words: str
+    option: str = ""
+
+
+def find_advice(outcome: Outcome) -> list[Advice]:
+    """What this run had not, what helps most first."""
+    return [*_models(outcome), *_time(outcome), *_text(outcome)]
+
+
+def _models(outcome: Outcome) -> Iterator[Advice]:
+    asked = outcome.asked
+    if not asked["teachers"]:
+        yield Advice(
+            "A teacher",
+            "An encoder that knows more than the base. A student learns its order of passages and stays as fast as "
+            "the base.",
+            "--teacher all-mpnet-base-v2",
+        )
+    if asked["judge"] is None:
+        yield Advice(
+            "A judge",
+            "A cross-encoder reads query and passage together. A student learns from it, and it can rerank the best "
+            "passages of a search.",
+            "--judge ms-marco-MiniLM-L-12-v2",
+        )
+    if not asked["log"]:
+        yield Advice(
+            "A log of queries",
+            "What people really ask, one query a line, without labels. A student then learns from their words instead "
+            "of the documents'.",
+            "--queries log.txt",
+        )
+    for remark in outcome.remarks:
+        yield Advice("Another model", f"{remark}.")
+
+
+def _time(outcome: Outcome) -> Iterator[Advice]:
+    budget, plan = outcome.asked["budget"], outcome.plan
+    more = "--budget 2h"
+    if outcome.asked["judge"] is not None and not plan["reranks"]:
+        yield Advice(
+            "Time for the judge",
+            f"It is too slow on this machine for a budget of {budget}, so it took no part. A longer "
+            "budget or a GPU lets it.",
+            more,
+        )
+    if not plan["steps"]:
+        yield Advice(
+            "Time to train",
+            f"A budget of {budget} is too short on this machine, so no student was trained. A longer budget or a GPU "
+            "allows it.",
+            more,
+        )
+    if outcome.passages < outcome.all_passages:
+        yield Advice(
+            "Time for all of the text",
+            f"{outcome.passages:,} of {count(outcome.all_passages, 'passage')} were searched and learnt from. A longer "
+            "budget or a GPU allows more.",
+            more,
+        )
+
+
+def _text(outcome: Outcome) -> Iterator[Advice]:
+    kept = int(str(outcome.account["kept"]))
+    if kept < FEW_DOCUMENTS:
+        yield Advice(
+            "More text",
+            f"{count(kept, 'document')} make small tests with wide intervals, and little to learn from.",
+        )
+    kinds = {name.removesuffix(f" {OTHER_WORDS}") for name in outcome.tests}
+    if len(kinds) < FEW_KINDS:
+        yield Advice(
+            "More kinds of tests",
+            f"Only {count(len(kinds), 'kind')} of query could be found in the text ({', '.join(sorted(kinds))}). "
+            "Documents with titles, headings or questions give more.",
+        )
+
+
+def next_commands(outcome: Outcome) -> str:
+    """Build an index with the set-up, ask it, serve it."""
+    model, index = outcome.model, outcome.folder / INDEX
+    return "\n".join(
+        [
+            _command("search", "build", model, outcome.folder / DOCUMENTS, "--out", index, "--passages", TOKENS),
+            _command("search", "query", index, "what do you want to know?"),
+            _command("serve", model, "--index", index),
+        ]
+    )
+
+
+def repeat_command(outcome: Outcome) -> str:
+    """With another folder, since a finished run is not done again in its own."""
+    asked = outcome.asked
+    arguments: list[object] = ["adapt", *asked["documents"], "--model", asked["model"]]
+    for teacher in asked["teachers"]:
+        arguments += ["--teacher", teacher]
+    columns = asked["columns"] and ",".join(f"{name}={column}" for name, column in asked["columns"].items())
+    usual = {"encoding": "utf-8", "txt": "auto"}
+    for name in ("judge", "queries", "budget", "encoding", "txt", "seed"):
+        if asked[name] is not None and asked[name] != usual.get(name):
+            arguments += [f"--{name}", asked[name]]
+    arguments += ["--columns", columns] if columns else []
+    return _command(*arguments, "--out", outcome.folder.with_name(f"{outcome.folder.name}-again"))
+
+
+def _command(*arguments: object) -> str:
+    return shlex.join(["nearer", *map(str, arguments)])
