@@ -50,6 +50,7 @@ class TestNaming:
             "pooling": "cls",
             "max_length": 64,
             "text_normalisation": None,
+            "template": None,
             "pooler_as_head": True,
             "allow_pickle": False,
         }

@@ -1,7 +1,6 @@
 """A cross-encoder: reads a query and a passage together and says how well the passage answers. Slow, and a good judge.
 
-Every text is tokenised once, pairs are sorted by length, and a batch has a bounded number of tokens: memory stays the
-same for any number of pairs.
+Every text is tokenised once, pairs are sorted by length, and a batch has a bounded number of tokens.
 """
 
 from __future__ import annotations
@@ -46,9 +45,7 @@ TOKENS_ON_CPU, TOKENS_ON_GPU = 512, 65_536
 LOWER = {"bf16": torch.bfloat16, "fp16": torch.float16}
 PRECISIONS = ("float32", *LOWER)
 KIND = "ForSequenceClassification"
-WANTED = (
-    "a cross-encoder is a sequence-classification model with one label, such as cross-encoder/ms-marco-MiniLM-L-12-v2"
-)
+WANTED = "a cross-encoder is a sequence-classification model with one label, such as ms-marco-MiniLM-L-12-v2"
 
 
 class ScoredPairs(NamedTuple):
