@@ -92,7 +92,7 @@ def test_an_interrupted_run_goes_on(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(stages, "hold_tournament", interrupted)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt, match="the same command goes on"):
         adapt(documents, tmp_path / "out", **models)
     monkeypatch.setattr(stages, "hold_tournament", measured)
     found = adapt(documents, tmp_path / "out", **models)

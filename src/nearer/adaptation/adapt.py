@@ -167,7 +167,12 @@ def adapt(
         stages = _Work(
             folder, base, taught, reranker, chosen, plan, seed, str(model), progress, say, asked, remarks, len(passages)
         )
-        return _run(stages, found, log, judge)
+        try:
+            return _run(stages, found, log, judge)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(f"stopped; the same command goes on in {folder}") from None
+        except OSError as error:
+            raise InputError(f"{folder}: cannot be written ({error.strerror or error}).", argument="out") from None
 
 
 def _run(work: _Work, found: Documents, log: Sequence[str], judge: str | Path | None) -> Outcome:
