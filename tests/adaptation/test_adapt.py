@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_views import passage
+from test_made_tests import passage
 from typer.testing import CliRunner
 
 import nearer

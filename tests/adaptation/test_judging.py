@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_views import passage
+from test_made_tests import passage
 
 from nearer.adaptation.judging import Collection, Kept
 from nearer.adaptation.made_tests import MadeTest, make_tests

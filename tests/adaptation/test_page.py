@@ -336,7 +336,7 @@ def test_template_and_style_are_installed_with_the_package() -> None:
     project = Path(__file__).parents[2] / "pyproject.toml"
     patterns = tomllib.loads(project.read_text())["tool"]["setuptools"]["package-data"]["nearer"]
     for name in ("page.html.jinja", "page.css"):
-        assert any(fnmatch.fnmatch(f"adapt/{name}", pattern) for pattern in patterns)
+        assert any(fnmatch.fnmatch(f"adaptation/{name}", pattern) for pattern in patterns)
 
 
 @pytest.fixture(scope="module")

@@ -188,7 +188,7 @@ def test_text_that_cannot_be_used(
 
 
 def test_another_method_says_what_it_learns_from(debcse: Path, debiased: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="SimCSE learns from sentences, pairs or triplets, not from lists of 5"):
+    with pytest.raises(InputError, match="debiased samples; SimCSE learns from sentences; pairs or triplets"):
         train(debcse, debiased, out=tmp_path / "run", settings={"method": "simcse"})
 
 

@@ -325,9 +325,13 @@ def test_a_kept_head_is_refined_with_its_encoder(
     torch.testing.assert_close(head.linear.weight, before, atol=0.02, rtol=0)
 
 
-def test_other_methods_refuse_lists(recipe: Path, lists: Path, tmp_path: Path) -> None:
-    with pytest.raises((InputError, ModelError), match="not from lists of 6"):
-        train(recipe, lists, out=tmp_path / "run", settings={**NO_TASKS, "data": "lists"})
+def test_simcse_takes_a_list_as_a_positive_and_hard_negatives_up_to_a_length(
+    recipe: Path, lists: Path, tmp_path: Path
+) -> None:
+    long = tmp_path / "long.jsonl"
+    long.write_text(json.dumps({"sentences": [f"the fox number {n}" for n in range(9)]}) + "\n")
+    with pytest.raises((InputError, ModelError), match="8 texts a record at most"):
+        train(recipe, long, out=tmp_path / "run", settings={**NO_TASKS, "data": "lists", "batch_size": 1})
 
 
 @pytest.mark.parametrize("name", ["bert-base", "bert-large", "roberta-base", "roberta-large"])

@@ -27,6 +27,7 @@ from nearer.methods.masked_language import MODULE, PASS, MaskedLanguage
 from nearer.objectives import info_nce
 from nearer.text.augmentation import Augmenter, Masker
 from nearer.text.reading import Reading
+from nearer.text.shapes import DEBIASED
 
 
 class SimCSESettings(BaseModel):
@@ -112,6 +113,8 @@ class SimCSE(Method):
         progress: bool = False,
     ) -> list[str]:
         settings, remarks = self.settings, []
+        if reading is not None and reading.shape == DEBIASED:  # whose further positives would count as hard negatives
+            raise InputError(f"{reading.source}: has debiased samples; SimCSE learns from {FACTS.needs}.")
         template = encoder.settings.template
         self.augmenter = Augmenter(
             settings.augmentation,
