@@ -170,7 +170,7 @@ def test_a_model_on_another_device_is_told(tiny_model: Callable[[str], Path], tm
         graph.write_graph(encoder, tmp_path / "model.onnx")
 
 
-@pytest.mark.parametrize("kind", ["bert", "mobilebert"])
+@pytest.mark.parametrize("kind", ["bert", pytest.param("mobilebert", marks=pytest.mark.slow)])
 def test_a_templates_mask_is_pooled_in_the_graph(
     tiny_model: Callable[[str], Path], sentences: list[str], tmp_path: Path, kind: str
 ) -> None:
