@@ -16,6 +16,7 @@ from nearer.adaptation import adapt as stages
 from nearer.adaptation.adapt import adapt
 from nearer.adaptation.outcome import Outcome
 from nearer.adaptation.plan import Plan
+from nearer.adaptation.state import name_teachers
 from nearer.cli.main import app
 from nearer.errors import InputError, ModelError, SettingError
 from nearer.search.setup import read_setup
@@ -128,6 +129,11 @@ class TestBadInput:
     def test_a_budget_that_is_none(self, documents: Path, tmp_path: Path) -> None:
         with pytest.raises(SettingError, match="budget"):
             adapt(documents, tmp_path / "out", budget="a while")
+
+    def test_names_of_teachers(self, documents: Path, tmp_path: Path) -> None:
+        with pytest.raises(SettingError, match="twice"):
+            adapt(documents, tmp_path / "out", teachers=["a/large", "a/large"])
+        assert list(name_teachers(["a/large", "b/large", "base"])) == ["large", "b/large (teacher)", "base (teacher)"]
 
     def test_a_script_that_the_base_does_not_know(self, models: dict[str, Any], tmp_path: Path) -> None:
         path, told = tmp_path / "foreign.jsonl", []

@@ -10,17 +10,14 @@ same way.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from nearer.adaptation.documents import Documents, read_documents
 from nearer.adaptation.judging import Collection, Kept
 from nearer.adaptation.made_tests import hold_out, make_tests
-from nearer.adaptation.material import draw_queries, find_training_views, write_material, write_pairs
 from nearer.adaptation.outcome import (
     Outcome,
     check_language,
@@ -31,13 +28,24 @@ from nearer.adaptation.outcome import (
     write_model,
 )
 from nearer.adaptation.page import write_outcome
-from nearer.adaptation.passages import Passage, split_passages
-from nearer.adaptation.plan import Plan, listed, make_plan, measure_speeds, parse_budget
-from nearer.adaptation.state import WORK, describe_run, digest, keep_plan, list_arguments, open_work, sample_passages
+from nearer.adaptation.passages import split_passages
+from nearer.adaptation.plan import Plan, make_plan, measure_speeds, parse_budget
+from nearer.adaptation.state import (
+    MODEL,
+    WORK,
+    Say,
+    Work,
+    describe_run,
+    digest,
+    keep_plan,
+    list_arguments,
+    name_teachers,
+    open_work,
+    sample_passages,
+)
+from nearer.adaptation.students import train_students
 from nearer.adaptation.tournament import (
     BASE,
-    LISTS,
-    PAIRS,
     Candidates,
     Contender,
     all_contenders,
@@ -51,37 +59,9 @@ from nearer.search.fusion import LEXICAL, RERANKER
 from nearer.storage.whole import written_by_us_alone
 from nearer.teachers import CrossEncoder
 from nearer.text import read_sentences
-from nearer.training import resume, train
 
 FEWEST_DOCUMENTS = 100
 HELD_OUT, MOST_HELD_OUT = 1 / 3, 2500
-WORTH_LEARNING = 0.5  # points that judges must stand above the base
-FEWEST_PAIRS = 64
-MODEL = "model"
-Say = Callable[[str], None]
-
-
-@dataclass
-class _Work:
-    """All that the stages share."""
-
-    out: Path
-    base: Encoder
-    teachers: dict[str, Encoder]
-    cross: CrossEncoder | None
-    passages: list[Passage]
-    plan: Plan
-    seed: int
-    model: str
-    progress: bool
-    say: Say
-    asked: dict[str, Any]
-    remarks: list[str]
-    all_passages: int
-    students: dict[str, Path] = field(default_factory=dict)
-
-    def random(self, stage: str) -> np.random.Generator:
-        return np.random.default_rng([self.seed, *stage.encode()])
 
 
 def adapt(
@@ -137,14 +117,13 @@ def adapt(
     say(str(found.account))
     if len(found) < FEWEST_DOCUMENTS:
         raise InputError(
-            f"documents: {len(found):,} are too few to hold some out and learn from the others; {FEWEST_DOCUMENTS} are "
-            "needed. With so few, compare encoders by hand (nearer rank).",
-            argument="documents",
+            f"documents: {len(found):,} are too few: some are held out, the others are learnt from, and that needs "
+            f"{FEWEST_DOCUMENTS}. With so few, compare encoders by hand (nearer rank)."
         )
     log = _read_log(queries)
     passages = [passage for document in found.documents for passage in split_passages(document)]
     base = Encoder.load(model, device=device)
-    taught = {Path(str(name)).name: Encoder.load(name, device=device) for name in teachers}
+    taught = {name: Encoder.load(path, device=device) for name, path in name_teachers(teachers).items()}
     cross = None if judge is None else CrossEncoder.load(judge, device=device or "auto")
     texts = [passage.titled for passage in passages]
     remarks = check_language(texts, base, cross)
@@ -164,7 +143,7 @@ def adapt(
         reranker = cross if plan.reranks else None
         reading = {"columns": columns, "encoding": encoding, "txt": txt}
         asked = list_arguments(documents, about, queries, len(log), reading)
-        stages = _Work(
+        stages = Work(
             folder, base, taught, reranker, chosen, plan, seed, str(model), progress, say, asked, remarks, len(passages)
         )
         try:
@@ -175,7 +154,7 @@ def adapt(
             raise InputError(f"{folder}: cannot be written ({error.strerror or error}).", argument="out") from None
 
 
-def _run(work: _Work, found: Documents, log: Sequence[str], judge: str | Path | None) -> Outcome:
+def _run(work: Work, found: Documents, log: Sequence[str], judge: str | Path | None) -> Outcome:
     started = time.perf_counter()
     plan, say = work.plan, work.say
     held_out = hold_out(work.passages, share=HELD_OUT, most=MOST_HELD_OUT, random=work.random("hold out"))
@@ -194,7 +173,7 @@ def _run(work: _Work, found: Documents, log: Sequence[str], judge: str | Path | 
     weights, above = best_fusion(first, judges, BASE)
     say(f"judges to trust on this text: {_told(weights)}; {above:+.1f} points of NDCG@10 above the base")
     if plan.trains:
-        _train_students(work, collection, ~held_out, log, weights, above)
+        train_students(work, collection, ~held_out, log, weights, above)
     for name, folder in work.students.items():
         collection.add_encoder(name, Encoder.load(folder, device=work.base.device), name)
     by = [BASE, *work.students]
@@ -202,93 +181,8 @@ def _run(work: _Work, found: Documents, log: Sequence[str], judge: str | Path | 
     return _decide(work, found, collection, last, by, judge, weights, above, started)
 
 
-def _train_students(
-    work: _Work,
-    collection: Collection,
-    trained: np.ndarray[Any, np.dtype[np.bool_]],
-    log: Sequence[str],
-    weights: dict[str, float],
-    above: float,
-) -> None:
-    """One learns the judges' lists if these know more than the base; one learns pairs if no model teaches."""
-    plan, say = work.plan, work.say
-    views = find_training_views(work.passages, trained, work.random("views"))
-    learns_lists = above >= WORTH_LEARNING
-    learns_pairs = not work.teachers and work.cross is None
-    steps = plan.steps // (learns_lists + learns_pairs or 1)
-    if learns_lists:
-        queries = draw_queries(views, log, plan.to_learn, work.random("queries"))
-        folder, per_query = work.out / LISTS, plan.per_query
-        count = write_material(
-            folder,
-            collection,
-            queries,
-            trained,
-            weights,
-            best=listed(plan),
-            by=[BASE, *work.teachers],
-            fewest=2 * per_query,
-            key=LISTS,
-            reranked=bool(weights.get(RERANKER)),
-        )
-        if count >= plan.batch:
-            settings = {"batch_size": plan.batch, "passages_per_query": per_query, "max_steps": steps}
-            work.students[LISTS] = _train(work, LISTS, folder, settings, teachers=_best_teacher(work, weights))
-        else:
-            say(f"no student learns lists: {count:,} are too few for a batch of {plan.batch}")
-    else:
-        say(
-            "no student learns lists: no judge at hand knows more of this text than the base (a teacher or judge might)"
-        )
-    if learns_pairs:
-        path = work.out / "pairs.jsonl"
-        count = write_pairs(path, views)
-        if count >= FEWEST_PAIRS:
-            paired: dict[str, Any] = {"batch_size": min(32, count // 2), "max_steps": steps, "watch_on": []}
-            work.students[PAIRS] = _train(work, "simcse-pairs-wiki-mini", path, paired, name=PAIRS)
-        else:
-            say(f"no student learns pairs: the text has {count:,} titles, headings or openings")
-
-
-def _train(
-    work: _Work,
-    recipe: str,
-    corpus: Path,
-    settings: dict[str, Any],
-    *,
-    name: str = LISTS,
-    teachers: Sequence[str] = (),
-) -> Path:
-    """A student's folder; a run that was interrupted goes on, one that ended is taken as it is."""
-    run = work.out / "runs" / name
-    if (run / MODEL).is_dir():
-        return run / MODEL
-    if run.is_dir():
-        return resume(run, progress=work.progress).model
-    common: dict[str, Any] = {"seed": work.seed, "select_on": [], "test_on": []}
-    if work.plan.longest is not None:
-        common["max_length"] = work.plan.longest
-    pooling = {} if work.base.settings.pooling is None else {"pooling": work.base.settings.pooling}
-    trained = train(
-        recipe,
-        corpus,
-        model=work.model,
-        teachers=list(teachers) or None,
-        out=run,
-        settings={**common, **pooling, **settings},
-        progress=work.progress,
-    )
-    return trained.model
-
-
-def _best_teacher(work: _Work, weights: dict[str, float]) -> list[str]:
-    """Whose order of the whole batch is learnt beside the lists: the teacher that counts most."""
-    names = sorted(work.teachers, key=lambda name: -weights.get(name, 0.0))
-    return [work.teachers[names[0]].name] if names and weights.get(names[0]) else []
-
-
 def _decide(
-    work: _Work,
+    work: Work,
     found: Documents,
     collection: Collection,
     tests: dict[str, Candidates],

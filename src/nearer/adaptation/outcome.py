@@ -16,7 +16,7 @@ from nearer.adaptation.documents import Document
 from nearer.adaptation.judging import Collection
 from nearer.adaptation.tournament import Candidates, Contender, Standing
 from nearer.encoder import Encoder
-from nearer.search.fusion import RERANKER, fuse
+from nearer.search.fusion import LEXICAL, RERANKER, fuse
 from nearer.search.setup import RerankerSetup, SearchSetup, write_setup
 from nearer.storage.whole import whole_file
 from nearer.teachers import CrossEncoder
@@ -111,7 +111,7 @@ class Outcome:
 def write_model(
     folder: Path, encoder: Encoder, contender: Contender, cross: CrossEncoder | None, judge: str | Path | None
 ) -> None:
-    """The encoder with its set-up, and the reranker beside it where it is part of it."""
+    """The encoder with its set-up, which names the reranker by its path or hub name; it is not copied."""
     encoder.save(folder, overwrite=True)
     reranker = None
     if contender.reranker and judge is not None and cross is not None:
@@ -169,10 +169,10 @@ def measure_latency(
         return statistics.median(found)
 
     latency = {name: timed(lambda query, name=name: collection.encoders[name].encode([query])) for name in encoders}
-    latency["lexical"] = timed(lambda query: collection.lexical.top([query], candidates))
+    latency[LEXICAL] = timed(lambda query: collection.lexical.top([query], candidates))
     if cross is not None:
         pairs = [(0, number) for number in range(min(candidates, collection.passages))]
-        latency["reranker"] = timed(lambda query: cross.score([query], collection.texts, pairs))
+        latency[RERANKER] = timed(lambda query: cross.score([query], collection.texts, pairs))
     return latency
 
 

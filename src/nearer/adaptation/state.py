@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +12,51 @@ import numpy as np
 
 from nearer.adaptation.passages import Passage
 from nearer.adaptation.plan import Plan
-from nearer.errors import InputError
+from nearer.adaptation.tournament import BASE
+from nearer.encoder import Encoder
+from nearer.errors import InputError, SettingError
+from nearer.search.fusion import LEXICAL, RERANKER
 from nearer.storage.sealed import read_sealed_json, write_sealed_json
 from nearer.storage.whole import make_folder
+from nearer.teachers import CrossEncoder
 from nearer.versions import VERSION
 
-WORK, STATE = "work", "state.json"
+WORK, STATE, MODEL = "work", "state.json", "model"
+Say = Callable[[str], None]
+
+
+@dataclass
+class Work:
+    """All that the stages share."""
+
+    out: Path
+    base: Encoder
+    teachers: dict[str, Encoder]
+    cross: CrossEncoder | None
+    passages: list[Passage]
+    plan: Plan
+    seed: int
+    model: str
+    progress: bool
+    say: Say
+    asked: dict[str, Any]
+    remarks: list[str]
+    all_passages: int
+    students: dict[str, Path] = field(default_factory=dict)
+
+    def random(self, stage: str) -> np.random.Generator:
+        return np.random.default_rng([self.seed, *stage.encode()])
+
+
+def name_teachers(teachers: Sequence[str | Path]) -> dict[str, str | Path]:
+    """Teachers by the name that figures know them by: the last part of the path, or all of it, marked, if that is taken."""
+    named: dict[str, str | Path] = {}
+    for teacher in teachers:
+        if teacher in named.values():
+            raise SettingError(f"teachers: {teacher} is named twice; name it once.", argument="teacher")
+        last = Path(str(teacher)).name
+        named[f"{teacher} (teacher)" if last in {BASE, LEXICAL, RERANKER, *named} else last] = teacher
+    return named
 
 
 def sample_passages(passages: Sequence[Passage], count: int, seed: int) -> list[Passage]:

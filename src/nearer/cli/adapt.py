@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
 
 from nearer.cli import options
 from nearer.cli.output import put, say, show_table
-from nearer.errors import SettingError
+from nearer.errors import NearerError, SettingError
+
+if TYPE_CHECKING:
+    from nearer.adaptation.outcome import Outcome
 
 SHOWN = 12  # set-ups
 
@@ -60,26 +63,31 @@ def adapt(
 ) -> None:
     """Make search better on your own documents, without labels, and prove it on documents that were kept back."""
     from nearer.adaptation.adapt import adapt as run
-    from nearer.adaptation.outcome import Outcome
+    from nearer.adaptation.plan import Plan
 
-    outcome = run(
-        documents,
-        out,
-        model=model,
-        teachers=teacher or [],
-        judge=judge,
-        queries=queries,
-        budget=budget,
-        columns=_columns(columns),
-        encoding=encoding,
-        txt=txt.value,
-        seed=seed,
-        device=device,
-        dry_run=dry_run,
-        progress=True,
-        say=say,
-    )
-    if not isinstance(outcome, Outcome):
+    try:
+        outcome = run(
+            documents,
+            out,
+            model=model,
+            teachers=teacher or [],
+            judge=judge,
+            queries=queries,
+            budget=budget,
+            columns=_columns(columns),
+            encoding=encoding,
+            txt=txt.value,
+            seed=seed,
+            device=device,
+            dry_run=dry_run,
+            progress=True,
+            say=say,
+        )
+    except NearerError as error:
+        if error.argument == "documents":  # here they are no option
+            error.argument = None
+        raise
+    if isinstance(outcome, Plan):
         return
     show_table(_standings(outcome))
     put(str(outcome))
@@ -95,7 +103,7 @@ def _columns(text: str | None) -> dict[str, str] | None:
     return {name.strip(): column.strip() for name, _, column in parts}
 
 
-def _standings(outcome: Outcome) -> Table:  # type: ignore[name-defined]  # noqa: F821
+def _standings(outcome: Outcome) -> Table:
     table = Table(
         title="Set-ups on the tests made of the text (retrieval: NDCG@10 × 100, mean over tests)", title_justify="left"
     )

@@ -1,0 +1,105 @@
+"""Students: encoders that learn the judges' order of passages, or pairs that the text has in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nearer.adaptation.judging import Collection
+from nearer.adaptation.material import draw_queries, find_training_views, write_material, write_pairs
+from nearer.adaptation.plan import listed
+from nearer.adaptation.state import MODEL, Work
+from nearer.adaptation.tournament import BASE, LISTS, PAIRS
+from nearer.search.fusion import RERANKER
+from nearer.training import resume, train
+
+WORTH_LEARNING = 0.5  # points that judges must stand above the base
+FEWEST_PAIRS = 64
+
+
+def train_students(
+    work: Work,
+    collection: Collection,
+    trained: np.ndarray[Any, np.dtype[np.bool_]],
+    log: Sequence[str],
+    weights: dict[str, float],
+    above: float,
+) -> None:
+    """One learns the judges' lists if these know more than the base; one learns pairs if no model teaches."""
+    plan, say = work.plan, work.say
+    views = find_training_views(work.passages, trained, work.random("views"))
+    learns_lists = above >= WORTH_LEARNING
+    learns_pairs = not work.teachers and work.cross is None
+    steps = plan.steps // (learns_lists + learns_pairs or 1)
+    if learns_lists:
+        queries = draw_queries(views, log, plan.to_learn, work.random("queries"))
+        folder, per_query = work.out / LISTS, plan.per_query
+        count = write_material(
+            folder,
+            collection,
+            queries,
+            trained,
+            weights,
+            best=listed(plan),
+            by=[BASE, *work.teachers],
+            fewest=2 * per_query,
+            key=LISTS,
+            reranked=bool(weights.get(RERANKER)),
+        )
+        if count >= plan.batch:
+            settings = {"batch_size": plan.batch, "passages_per_query": per_query, "max_steps": steps}
+            work.students[LISTS] = _train(work, LISTS, folder, settings, teachers=_best_teacher(work, weights))
+        else:
+            say(f"no student learns lists: {count:,} are too few for a batch of {plan.batch}")
+    else:
+        say(
+            "no student learns lists: no judge at hand knows more of this text than the base (a teacher or judge might)"
+        )
+    if learns_pairs:
+        path = work.out / "pairs.jsonl"
+        count = write_pairs(path, views)
+        if count >= FEWEST_PAIRS:
+            paired: dict[str, Any] = {"batch_size": min(32, count // 2), "max_steps": steps, "watch_on": []}
+            work.students[PAIRS] = _train(work, "simcse-pairs-wiki-mini", path, paired, name=PAIRS)
+        else:
+            say(f"no student learns pairs: the text has {count:,} titles, headings or openings")
+
+
+def _train(
+    work: Work,
+    recipe: str,
+    corpus: Path,
+    settings: dict[str, Any],
+    *,
+    name: str = LISTS,
+    teachers: Sequence[str] = (),
+) -> Path:
+    """A student's folder; a run that was interrupted goes on, one that ended is taken as it is."""
+    run = work.out / "runs" / name
+    if (run / MODEL).is_dir():
+        return run / MODEL
+    if run.is_dir():
+        return resume(run, progress=work.progress).model
+    common: dict[str, Any] = {"seed": work.seed, "select_on": [], "test_on": []}
+    if work.plan.longest is not None:
+        common["max_length"] = work.plan.longest
+    pooling = {} if work.base.settings.pooling is None else {"pooling": work.base.settings.pooling}
+    trained = train(
+        recipe,
+        corpus,
+        model=work.model,
+        teachers=list(teachers) or None,
+        out=run,
+        settings={**common, **pooling, **settings},
+        progress=work.progress,
+    )
+    return trained.model
+
+
+def _best_teacher(work: Work, weights: dict[str, float]) -> list[str]:
+    """Whose order of the whole batch is learnt beside the lists: the teacher that counts most."""
+    names = sorted(work.teachers, key=lambda name: -weights.get(name, 0.0))
+    return [work.teachers[names[0]].name] if names and weights.get(names[0]) else []
