@@ -49,7 +49,7 @@ class Work:
 
 
 def name_teachers(teachers: Sequence[str | Path]) -> dict[str, str | Path]:
-    """Teachers by the name that figures know them by: the last part of the path, or all of it, marked, if that is taken."""
+    """Teachers by the name that figures show: the last part of the path, or all of it, marked, if that is taken."""
     named: dict[str, str | Path] = {}
     for teacher in teachers:
         if teacher in named.values():
