@@ -12,6 +12,7 @@ from nearer.extras import load_plugin
 from nearer.methods.contract import Batch, Inputs, Losses, Method, Modules, Outputs, Pass, RecordForm, Tokens
 from nearer.methods.debcse import DebCSE, DebCSESettings
 from nearer.methods.diffcse import DiffCSE, DiffCSESettings
+from nearer.methods.esimcse import ESimCSE, ESimCSESettings
 from nearer.methods.facts import MethodFacts, Paper
 from nearer.methods.lists import ListsSettings, ScoredListsTraining
 from nearer.methods.promptbert import PromptBERT, PromptBERTSettings
@@ -34,6 +35,7 @@ METHODS: dict[str, type[Method]] = {
         PromptBERT,
         SNCSE,
         DiffCSE,
+        ESimCSE,
         ScoredPairs,
     )
 }
@@ -75,6 +77,8 @@ __all__ = [
     "DebCSESettings",
     "DiffCSE",
     "DiffCSESettings",
+    "ESimCSE",
+    "ESimCSESettings",
     "Inputs",
     "ListsSettings",
     "Losses",
