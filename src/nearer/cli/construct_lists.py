@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 TOKENS_PER_SENTENCE = 100  # as the released code
 TOKENS_PER_LISTED_SENTENCE = 40  # of a whole list in one answer: a long sentence is made up for by short ones
-GUIDANCE = 1.5
+GUIDANCE = 0.5  # λ; the released call passes 1.5 as guidance scale, which is 1 + λ
 DEFAULT_MODEL = "wiki-mini"
 CLUSTERS, PER_CLUSTER = 1000, 20
 
@@ -63,7 +63,15 @@ def lists(
     guidance: Annotated[
         float | None,
         typer.Option(
-            callback=options.finite, min=0, help=f"directional: λ, how strongly it moves away. Default: {GUIDANCE}."
+            callback=options.finite,
+            min=0,
+            help=f"directional: λ of Eq. 4, how strongly it moves away. Default: {GUIDANCE}, the paper's strength.",
+        ),
+    ] = None,
+    guidance_scale: Annotated[
+        float | None,
+        typer.Option(
+            callback=options.finite, min=1, help="The same as other engines count it: 1 + λ. Default: 1.5, the paper's."
         ),
     ] = None,
     template: Annotated[
@@ -74,7 +82,10 @@ def lists(
         typer.Option(min=1, help="Keep a list up to the first broken rule if so many were generated. Default: all."),
     ] = None,
     rules: Annotated[
-        RulesName, typer.Option(help="released: also drop lists whose last sentence repeats the one before.")
+        RulesName,
+        typer.Option(
+            help="paper: no sentence three times in a list; released: only its last two sentences are looked at."
+        ),
     ] = RulesName.paper,
     first_line: Annotated[
         bool, typer.Option("--first-line", help="Take an answer's first line; else several lines reject a list.")
@@ -143,8 +154,7 @@ def lists(
     from nearer.versions import library_versions
 
     # what can be wrong without a model first: loading and encoding take time
-    if guidance is None:
-        guidance = GUIDANCE if method is MethodName.directional else 0.0
+    guidance = _strength(guidance, guidance_scale, method)
     options.check_workers(engine, workers)
     settings = ListSettings(
         method=method.value,
@@ -194,6 +204,17 @@ def lists(
     if source.reading.report.read:
         show_report(source.reading.report)
     _tell(result, steps)
+
+
+def _strength(guidance: float | None, scale: float | None, method: MethodName) -> float:
+    """λ, by either of its names."""
+    if guidance is not None and scale is not None:
+        raise SettingError("--guidance (λ) and --guidance-scale (1 + λ) are two names of one strength; give one.")
+    if scale is not None:
+        return round(scale - 1, 12)  # 1.1 − 1 is 0.1, not 0.10000000000000009
+    if guidance is not None:
+        return guidance
+    return GUIDANCE if method is MethodName.directional else 0.0
 
 
 def load_encoder(model: str, pooling: str | None, device: str | None, max_length: int | None = None) -> Encoder:
