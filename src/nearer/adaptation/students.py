@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from nearer.adaptation.judging import Collection
+from nearer.adaptation.labels import key_of
 from nearer.adaptation.material import draw_queries, find_training_views, write_material, write_pairs
 from nearer.adaptation.plan import listed
 from nearer.adaptation.state import MODEL, Work
@@ -24,18 +25,19 @@ def train_students(
     work: Work,
     collection: Collection,
     trained: np.ndarray[Any, np.dtype[np.bool_]],
-    log: Sequence[str],
     weights: dict[str, float],
     above: float,
 ) -> None:
     """One learns the judges' lists if these know more than the base; one learns pairs if no model teaches."""
     plan, say = work.plan, work.say
     views = find_training_views(work.passages, trained, work.words, work.random("views"))
+    if work.labels is not None:  # what is measured with is not learnt from
+        views = [view for view in views if key_of(view.query) not in work.labels.keys]
     learns_lists = above >= WORTH_LEARNING
     learns_pairs = not work.models.teachers and work.models.cross is None
     steps = plan.steps // (learns_lists + learns_pairs or 1)
     if learns_lists:
-        queries = draw_queries(views, log, plan.to_learn, work.random("queries"))
+        queries = draw_queries(views, work.log, plan.to_learn, work.random("queries"))
         folder, per_query = work.out / LISTS, plan.per_query
         count = write_material(
             folder,
