@@ -21,6 +21,7 @@ from nearer.methods.refine import Refinement, RefinementSettings
 from nearer.methods.scored_pairs import ScoredPairs, ScoredPairsSettings
 from nearer.methods.simcse import SimCSE, SimCSESettings
 from nearer.methods.sncse import SNCSE, SNCSESettings
+from nearer.methods.tsdae import TSDAE, TSDAESettings
 
 METHODS: dict[str, type[Method]] = {
     method.facts.name: method
@@ -35,6 +36,7 @@ METHODS: dict[str, type[Method]] = {
         SNCSE,
         DiffCSE,
         ScoredPairs,
+        TSDAE,
     )
 }
 ENTRY_POINTS = "nearer.methods"
@@ -70,6 +72,7 @@ def _load_entry_points() -> None:
 __all__ = [
     "METHODS",
     "SNCSE",
+    "TSDAE",
     "Batch",
     "DebCSE",
     "DebCSESettings",
@@ -99,6 +102,7 @@ __all__ = [
     "ScoredPairsSettings",
     "SimCSE",
     "SimCSESettings",
+    "TSDAESettings",
     "Tokens",
     "known_methods",
     "register_method",
