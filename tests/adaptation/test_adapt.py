@@ -14,9 +14,9 @@ from typer.testing import CliRunner
 import nearer
 from nearer.adaptation import adapt as stages
 from nearer.adaptation.adapt import adapt
+from nearer.adaptation.models import name_teachers
 from nearer.adaptation.outcome import Outcome
 from nearer.adaptation.plan import Plan
-from nearer.adaptation.state import name_teachers
 from nearer.cli.main import app
 from nearer.errors import InputError, ModelError, SettingError
 from nearer.search.setup import read_setup

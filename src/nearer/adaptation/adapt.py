@@ -11,17 +11,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from nearer.adaptation.documents import Documents, read_documents
 from nearer.adaptation.judging import Collection, Kept
 from nearer.adaptation.made_tests import hold_out, make_tests
+from nearer.adaptation.models import check_language, count_weights, load_models
 from nearer.adaptation.outcome import (
     Outcome,
-    check_language,
-    count_weights,
     find_changes,
     measure_latency,
     write_documents,
@@ -39,7 +38,6 @@ from nearer.adaptation.state import (
     digest,
     keep_plan,
     list_arguments,
-    name_teachers,
     open_work,
     sample_passages,
 )
@@ -57,7 +55,6 @@ from nearer.encoder import Encoder
 from nearer.errors import InputError, SettingError
 from nearer.search.fusion import LEXICAL, RERANKER
 from nearer.storage.whole import written_by_us_alone
-from nearer.teachers import CrossEncoder
 from nearer.text import read_sentences
 
 FEWEST_DOCUMENTS = 100
@@ -122,15 +119,13 @@ def adapt(
         )
     log = _read_log(queries)
     passages = [passage for document in found.documents for passage in split_passages(document)]
-    base = Encoder.load(model, device=device)
-    taught = {name: Encoder.load(path, device=device) for name, path in name_teachers(teachers).items()}
-    cross = None if judge is None else CrossEncoder.load(judge, device=device or "auto")
+    models = load_models(model, teachers, judge, device)
     texts = [passage.titled for passage in passages]
-    remarks = check_language(texts, base, cross)
+    remarks = check_language(texts, models)
     for line in remarks:
         say(line)
-    speeds = measure_speeds(texts, base, list(taught.values()), cross)
-    plan = make_plan(seconds, len(passages), speeds, on_gpu=base.device.type == "cuda")
+    speeds = measure_speeds(texts, models)
+    plan = make_plan(seconds, len(passages), speeds, on_gpu=models.base.device.type == "cuda")
     say(str(plan))
     if dry_run:
         return plan
@@ -140,12 +135,10 @@ def adapt(
     with written_by_us_alone(work / "lock", folder):
         plan = keep_plan(work, about, plan)
         chosen = sample_passages(passages, plan.passages, seed)
-        reranker = cross if plan.reranks else None
         reading = {"columns": columns, "encoding": encoding, "txt": txt}
         asked = list_arguments(documents, about, queries, len(log), reading)
-        stages = Work(
-            folder, base, taught, reranker, chosen, plan, seed, str(model), progress, say, asked, remarks, len(passages)
-        )
+        taking_part = models if plan.reranks else replace(models, cross=None)
+        stages = Work(folder, taking_part, chosen, plan, seed, str(model), progress, say, asked, remarks, len(passages))
         try:
             return _run(stages, found, log, judge)
         except KeyboardInterrupt:
@@ -158,24 +151,25 @@ def _run(work: Work, found: Documents, log: Sequence[str], judge: str | Path | N
     started = time.perf_counter()
     plan, say = work.plan, work.say
     held_out = hold_out(work.passages, share=HELD_OUT, most=MOST_HELD_OUT, random=work.random("hold out"))
-    tests = make_tests(work.passages, held_out, queries=plan.queries, random=work.random("tests"))
+    tests = make_tests(work.passages, held_out, work.words, queries=plan.queries, random=work.random("tests"))
     kept = Kept(work.out / WORK / "kept")
     collection = Collection([passage.titled for passage in work.passages], tests, kept, progress=work.progress)
-    collection.cross = work.cross
+    collection.cross = work.models.cross
     say(f"tests made of {int(held_out.sum()):,} passages that training never sees: {', '.join(collection.tests)}")
-    collection.add_encoder(BASE, work.base, BASE)
-    for name, teacher in work.teachers.items():
+    collection.add_encoder(BASE, work.models.base, BASE)
+    for name, teacher in work.models.teachers.items():
         collection.add_encoder(name, teacher, f"teacher-{digest(name)[:8]}")
-    judges = [BASE, *work.teachers, LEXICAL, *([RERANKER] if work.cross else [])]
+    judges = [BASE, *work.models.teachers, LEXICAL, *([RERANKER] if work.models.cross else [])]
     first = {
-        test.name: collection.measure(test, best=plan.best, by=[BASE, *work.teachers], key="before") for test in tests
+        test.name: collection.measure(test, best=plan.best, by=[BASE, *work.models.teachers], key="before")
+        for test in tests
     }
     weights, above = best_fusion(first, judges, BASE)
     say(f"judges to trust on this text: {_told(weights)}; {above:+.1f} points of NDCG@10 above the base")
     if plan.trains:
         train_students(work, collection, ~held_out, log, weights, above)
     for name, folder in work.students.items():
-        collection.add_encoder(name, Encoder.load(folder, device=work.base.device), name)
+        collection.add_encoder(name, Encoder.load(folder, device=work.models.base.device), name)
     by = [BASE, *work.students]
     last = {test.name: collection.measure(test, best=plan.best, by=by, key="after") for test in tests}
     return _decide(work, found, collection, last, by, judge, weights, above, started)
@@ -193,19 +187,19 @@ def _decide(
     started: float,
 ) -> Outcome:
     base = Contender(BASE)
-    contenders = all_contenders(by, reranker=work.cross is not None)
+    contenders = all_contenders(by, reranker=work.models.cross is not None)
     standings = hold_tournament(tests, contenders, base, seed=work.seed)
     of_base = next(standing for standing in standings if standing.contender == base)
     chosen = choose(standings, base)
     alone = choose([standing for standing in standings if standing.contender.cost == (False, False)], base)
     encoder = collection.encoders[chosen.contender.encoder]
-    write_model(work.out / MODEL, encoder, chosen.contender, work.cross, judge)
+    write_model(work.out / MODEL, encoder, chosen.contender, work.models.cross, judge)
     write_documents(work.out, found.documents)
     outcome = Outcome(
         folder=work.out,
         model=work.out / MODEL,
         base=work.model,
-        judge=None if work.cross is None else str(judge),
+        judge=None if work.models.cross is None else str(judge),
         account=found.account.to_dict(),
         passages=collection.passages,
         tests={
@@ -217,7 +211,7 @@ def _decide(
         standings=standings,
         chosen=chosen,
         encoder_alone=alone,
-        latency=measure_latency(collection, list(by), work.cross, work.plan.best),
+        latency=measure_latency(collection, list(by), work.models.cross, work.plan.best),
         changes=find_changes(collection, tests, base, chosen.contender),
         plan=asdict(work.plan),
         seconds=time.perf_counter() - started,
@@ -225,7 +219,7 @@ def _decide(
         asked=work.asked,
         remarks=work.remarks,
         all_passages=work.all_passages,
-        weights=count_weights({name: collection.encoders[name] for name in by}, work.cross),
+        weights=count_weights({name: collection.encoders[name] for name in by}, work.models.cross),
     )
     write_outcome(outcome)
     return outcome

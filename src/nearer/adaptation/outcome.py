@@ -14,9 +14,9 @@ import numpy as np
 
 from nearer.adaptation.documents import Document
 from nearer.adaptation.judging import Collection
-from nearer.adaptation.tournament import Candidates, Contender, Standing
+from nearer.adaptation.tournament import Candidates, Contender, Standing, discount
 from nearer.encoder import Encoder
-from nearer.search.fusion import LEXICAL, RERANKER, fuse
+from nearer.search.fusion import LEXICAL, RERANKER
 from nearer.search.setup import RerankerSetup, SearchSetup, write_setup
 from nearer.storage.whole import whole_file
 from nearer.teachers import CrossEncoder
@@ -24,8 +24,6 @@ from nearer.teachers import CrossEncoder
 DOCUMENTS = "documents.jsonl"  # all that were read, for `search build`
 SHOWN_CHANGES = 8  # for better, and as many for worse
 TIMED = 10  # queries
-UNKNOWN_SHARE = 0.05  # of the tokens, from which on a model does not know the text's script
-LOOKED_AT = 200  # texts
 
 
 @dataclass(frozen=True)
@@ -129,30 +127,6 @@ def write_documents(folder: Path, documents: Sequence[Document]) -> None:
             file.write((json.dumps(record, ensure_ascii=False) + "\n").encode("utf-8", "backslashreplace"))
 
 
-def count_weights(encoders: Mapping[str, Encoder], cross: CrossEncoder | None) -> dict[str, int]:
-    models = {**encoders, **({} if cross is None else {RERANKER: cross.model})}
-    return {name: sum(weight.numel() for weight in model.parameters()) for name, model in models.items()}
-
-
-def check_language(texts: Sequence[str], base: Encoder, cross: CrossEncoder | None) -> list[str]:
-    """Remarks on models whose vocabulary does not have the text's words."""
-    chosen = [texts[at] for at in range(0, len(texts), max(1, len(texts) // LOOKED_AT))][:LOOKED_AT]
-    remarks = []
-    for name, tokenizer in ((base.name, base.tokenizer), *([(cross.name, cross.tokenizer)] if cross else [])):
-        unknown = getattr(tokenizer, "unk_token_id", None)
-        if unknown is None:
-            continue
-        ids = np.concatenate(
-            [np.asarray(row) for row in tokenizer(chosen, truncation=True, max_length=256)["input_ids"]]
-        )
-        share = float((ids == unknown).mean())
-        if share > UNKNOWN_SHARE:
-            remarks.append(
-                f"{name}: does not know {share:.0%} of the text's words; a model of its language would do better"
-            )
-    return remarks
-
-
 def measure_latency(
     collection: Collection, encoders: Sequence[str], cross: CrossEncoder | None, candidates: int
 ) -> dict[str, float]:
@@ -182,7 +156,7 @@ def find_changes(
     """Those that moved most, for better first."""
     found = []
     for name, candidates in tests.items():
-        before, after = (_ranks(candidates, contender) for contender in (base, chosen))
+        before, after = (candidates.ranks(contender.weights) for contender in (base, chosen))
         test = collection.tests[name]
         for row in np.flatnonzero(before != after).tolist():
             answer = collection.texts[int(candidates.answers[row])]
@@ -194,14 +168,5 @@ def find_changes(
 
 def _weight(change: Change) -> float:
     """How much of the gain it took: negative for better."""
-    value = [0.0 if not rank or rank > 10 else 1 / np.log2(rank + 1) for rank in (change.before, change.after)]
-    return float(value[0] - value[1])
-
-
-def _ranks(candidates: Candidates, contender: Contender) -> np.ndarray[Any, np.dtype[np.int64]]:
-    valid = candidates.numbers >= 0
-    fused = fuse(candidates.scores, contender.weights, valid)
-    right = candidates.numbers == candidates.answers[:, None]
-    own = np.where(right, fused, -np.inf).max(axis=1, keepdims=True)
-    ranks: np.ndarray[Any, np.dtype[np.int64]] = np.where(right.any(axis=1), (fused > own).sum(axis=1) + 1, 0)
-    return ranks
+    before, after = discount(np.array([change.before, change.after]))
+    return float(before - after)

@@ -7,9 +7,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from nearer.encoder import Encoder
+from nearer.adaptation.models import Models
 from nearer.errors import SettingError
-from nearer.teachers import CrossEncoder
 
 SAMPLE = 32  # texts that speeds are measured with
 # shares of the budget
@@ -71,19 +70,17 @@ def told_seconds(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
 
 
-def measure_speeds(
-    texts: Sequence[str], base: Encoder, teachers: Sequence[Encoder], cross: CrossEncoder | None
-) -> Speeds:
+def measure_speeds(texts: Sequence[str], models: Models) -> Speeds:
     """By a few texts from all over the collection, after others: at first, libraries make much ready."""
     step = max(1, len(texts) // (2 * SAMPLE))
     chosen, others = texts[::step][0 : 2 * SAMPLE : 2], texts[::step][1 : 2 * SAMPLE : 2]
     of_encoders = []
-    for encoder in (base, *teachers):
+    for encoder in (models.base, *models.teachers.values()):
         encoder.encode(list(others))
         started = time.perf_counter()
         encoder.encode(list(chosen))
         of_encoders.append((time.perf_counter() - started) / len(chosen))
-    pair = None
+    pair, cross = None, models.cross
     if cross is not None:
         pairs = [(0, number) for number in range(len(chosen))]
         cross.score(others[:1], others, pairs[: len(others)])

@@ -5,20 +5,19 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from nearer.adaptation.models import Models
 from nearer.adaptation.passages import Passage
 from nearer.adaptation.plan import Plan
-from nearer.adaptation.tournament import BASE
-from nearer.encoder import Encoder
-from nearer.errors import InputError, SettingError
-from nearer.search.fusion import LEXICAL, RERANKER
+from nearer.adaptation.views import RareWords
+from nearer.errors import InputError
 from nearer.storage.sealed import read_sealed_json, write_sealed_json
 from nearer.storage.whole import make_folder
-from nearer.teachers import CrossEncoder
 from nearer.versions import VERSION
 
 WORK, STATE, MODEL = "work", "state.json", "model"
@@ -30,9 +29,7 @@ class Work:
     """All that the stages share."""
 
     out: Path
-    base: Encoder
-    teachers: dict[str, Encoder]
-    cross: CrossEncoder | None
+    models: Models
     passages: list[Passage]
     plan: Plan
     seed: int
@@ -44,19 +41,13 @@ class Work:
     all_passages: int
     students: dict[str, Path] = field(default_factory=dict)
 
+    @cached_property
+    def words(self) -> RareWords:
+        """Counted once: tests and material are made by the same words."""
+        return RareWords([passage.titled for passage in self.passages])
+
     def random(self, stage: str) -> np.random.Generator:
         return np.random.default_rng([self.seed, *stage.encode()])
-
-
-def name_teachers(teachers: Sequence[str | Path]) -> dict[str, str | Path]:
-    """Teachers by the name that figures show: the last part of the path, or all of it, marked, if that is taken."""
-    named: dict[str, str | Path] = {}
-    for teacher in teachers:
-        if teacher in named.values():
-            raise SettingError(f"teachers: {teacher} is named twice; name it once.", argument="teacher")
-        last = Path(str(teacher)).name
-        named[f"{teacher} (teacher)" if last in {BASE, LEXICAL, RERANKER, *named} else last] = teacher
-    return named
 
 
 def sample_passages(passages: Sequence[Passage], count: int, seed: int) -> list[Passage]:

@@ -27,6 +27,12 @@ NEARLY = 0.5  # points below the best that a cheaper set-up may have
 RESAMPLES = 1000
 
 
+def discount(ranks: NDArray[np.int64]) -> Values:
+    """What an answer at this rank is worth to NDCG@10; 0 for one that is not found (rank 0)."""
+    gains: Values = np.where((ranks > 0) & (ranks <= CUT), 1 / np.log2(np.maximum(ranks, 1) + 1), 0.0)
+    return gains
+
+
 @dataclass(frozen=True)
 class Candidates:
     """What one test's queries may find, and what each judge says of it.
@@ -41,18 +47,23 @@ class Candidates:
     answers: NDArray[np.int64]
     scores: Mapping[str, NDArray[np.float32]]
 
-    def ndcg(self, weights: Mapping[str, float]) -> Values:
-        """NDCG@10 of each query (queries,), when judges count so much; of equal scores the first candidate leads."""
+    def ranks(self, weights: Mapping[str, float]) -> NDArray[np.int64]:
+        """The answer's rank (queries,) from 1, when judges count so much; 0: it is not among the candidates.
+
+        Of equal scores the first candidate leads.
+        """
         valid = self.numbers >= 0
         fused = fuse(self.scores, weights, valid)
         right = self.numbers == self.answers[:, None]
-        found = right.any(axis=1)
         own = np.where(right, fused, -np.inf).max(axis=1, keepdims=True)
         column = right.argmax(axis=1)[:, None]
         ahead = (fused > own) | ((fused == own) & (np.arange(fused.shape[1]) < column))
-        rank = (ahead & valid).sum(axis=1)
-        gains: Values = np.where(found & (rank < CUT), 1 / np.log2(rank + 2), 0.0)
-        return gains
+        ranks: NDArray[np.int64] = np.where(right.any(axis=1), (ahead & valid).sum(axis=1) + 1, 0)
+        return ranks
+
+    def ndcg(self, weights: Mapping[str, float]) -> Values:
+        """NDCG@10 of each query (queries,)."""
+        return discount(self.ranks(weights))
 
 
 @dataclass(frozen=True)
