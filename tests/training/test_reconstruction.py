@@ -1,16 +1,17 @@
-"""TSDAE in the loop: its decoders against transformers' own, and whole steps against plain ones."""
+"""TSDAE and InfoCSE in the loop: whole steps against plain ones, and what reaches what."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
 import transformers
 from plain_loop import same_losses
+from prompt_by_hand import batch_norm, contrast
 from torch import Tensor
 from torch.nn.functional import cross_entropy, gelu, layer_norm
 
@@ -131,3 +132,94 @@ class TestTSDAE:
         monkeypatch.setattr("nearer.methods.decoder._trigram", lambda backbone: None)
         with pytest.raises(SettingError, match=r"MobileBertModel sees tokens that it has to predict.*decoder=small"):
             make("mobilebert")
+
+
+class TestInfoCSE:
+    SETTINGS: ClassVar[dict[str, Any]] = {"method": "infocse", "mlm_weight": 0.5, "lower_blocks": 1}
+
+    def test_steps_are_those_of_a_plain_loop(self, make: Callable[..., Trainer]) -> None:
+        trainer = make(**self.SETTINGS, learning_rate=1e-3)
+
+        def by_hand(model: Any, step: int) -> Tensor:
+            rows = [row for row in trainer.feed.batch(step).fields[0] for _ in range(2)]
+            masked = trainer.method.inputs(trainer.feed.batch(step)).passes["masked"]
+            parts = model["method"]
+            raw, losses = [], []
+            for row, hidden, chosen in zip(rows, masked.rows, masked.chosen, strict=True):
+                vector = model["encoder"].backbone(input_ids=torch.tensor(row)[None]).last_hidden_state[0, 0]
+                raw.append(vector)
+                with torch.no_grad():  # embeddings and one block of the checkpoint
+                    lower = parts["side"].lower
+                    states = lower.encoder.layer[0](lower.embeddings(input_ids=torch.tensor(hidden)[None]))
+                states = torch.cat([vector[None, None], states[:, 1:]], dim=1)
+                for block in parts["side"].upper.encoder.layer:
+                    states = block(states)
+                head = parts["words"].head
+                found = gelu(states[0] @ head.dense.weight.T + head.dense.bias)
+                found = layer_norm(found, found.shape[-1:], head.norm.weight, head.norm.bias, head.norm.eps)
+                scores = found @ parts["words"].words.T + head.bias
+                losses += [-scores[n].softmax(dim=-1)[row[n]].log() for n in chosen.nonzero()[0]]
+            projector = parts["projector"]
+            inner = batch_norm(torch.stack(raw) @ projector.first.weight.T)
+            inner = torch.relu(inner * projector.first_norm.weight + projector.first_norm.bias)
+            projected = batch_norm(inner @ projector.second.weight.T)
+            contrastive = contrast(list(projected[0::2]), list(projected[1::2]), 0.05)
+            return contrastive + 0.5 * torch.stack(losses).mean()
+
+        same_losses(trainer, by_hand)
+
+    def test_words_reach_the_encoder_through_its_vector_alone(self, make: Callable[..., Trainer]) -> None:
+        trainer = make(**self.SETTINGS)
+        loss = trainer.method.loss
+
+        def words_alone(*given: Any) -> Any:
+            losses = loss(*given)
+            return type(losses)(losses.parts["mlm"], losses.parts)
+
+        trainer.method.loss = words_alone
+        trainer.advance()
+        trainer.close()
+        state = trainer.optimiser.state
+        moved: dict[str, bool] = {}
+        for name, weight in trainer.model.named_parameters():
+            part = ".".join(name.split(".")[:3])
+            moved[part] = moved.get(part, False) or (weight in state and bool(state[weight]["exp_avg"].any()))
+        assert moved == {
+            "encoder.backbone.embeddings": True,
+            "encoder.backbone.encoder": True,
+            "method.projector.first": False,
+            "method.projector.first_norm": False,
+            "method.projector.second": False,
+            "method.side.lower": False,
+            "method.side.upper": True,
+            "method.words.words": True,
+            "method.words.head": True,
+        }
+        words = trainer.encoder.backbone.get_input_embeddings().weight
+        unread = set(range(len(words))) - {int(id) for row in trainer.feed.batch(0).fields[0] for id in row}
+        assert not state[words]["exp_avg"][sorted(unread)].any()
+
+    def test_frozen_blocks_have_no_dropout(self, make: Callable[..., Trainer]) -> None:
+        trainer = make(**self.SETTINGS, dropout=0.5)
+        side = trainer.working.modules["side"]
+        assert side.training
+        assert side.upper.training
+        assert not any(module.training for module in side.lower.modules())
+
+    @pytest.mark.parametrize("kind", ["mobilebert", *SLOW])
+    def test_in_pieces_as_at_once(self, make: Callable[..., Trainer], take_steps: TakeSteps, kind: str) -> None:
+        way = {**self.SETTINGS, "pooling": "mean", "max_length": 24}
+        wanted = take_steps(make(kind, **way), 3)
+        torch.testing.assert_close(take_steps(make(kind, piece=3, **way), 3), wanted, atol=1e-4, rtol=1e-3)
+
+    @pytest.mark.parametrize(
+        ("settings", "message"),
+        [
+            ({"head": True}, "set head=false"),
+            ({"lower_blocks": 9}, "lower_blocks: 9 asked for, .* has 3"),
+            ({"pooling": "cls+mean"}, "vectors of 64 numbers and tokens of 32"),
+        ],
+    )
+    def test_bad_input(self, make: Callable[..., Trainer], settings: dict[str, Any], message: str) -> None:
+        with pytest.raises(SettingError, match=message):
+            make(**{**self.SETTINGS, **settings})

@@ -15,7 +15,10 @@ from nearer.training.trainer import Trainer
 from nearer.training.working_copy import WorkingCopy
 
 TakeSteps = Callable[[Trainer, int], torch.Tensor]
-OF: dict[str, dict[str, Any]] = {"tsdae": {"pooling": "cls"}}
+OF: dict[str, dict[str, Any]] = {
+    "tsdae": {"pooling": "cls"},
+    "infocse": {"pooling": "cls", "mlm_weight": 0.5},
+}
 
 
 @pytest.fixture

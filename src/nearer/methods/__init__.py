@@ -13,6 +13,7 @@ from nearer.methods.contract import Batch, Inputs, Losses, Method, Modules, Outp
 from nearer.methods.debcse import DebCSE, DebCSESettings
 from nearer.methods.diffcse import DiffCSE, DiffCSESettings
 from nearer.methods.facts import MethodFacts, Paper
+from nearer.methods.infocse import InfoCSE, InfoCSESettings
 from nearer.methods.lists import ListsSettings, ScoredListsTraining
 from nearer.methods.promptbert import PromptBERT, PromptBERTSettings
 from nearer.methods.rankcse import RankCSE, RankCSESettings
@@ -37,6 +38,7 @@ METHODS: dict[str, type[Method]] = {
         DiffCSE,
         ScoredPairs,
         TSDAE,
+        InfoCSE,
     )
 }
 ENTRY_POINTS = "nearer.methods"
@@ -78,6 +80,8 @@ __all__ = [
     "DebCSESettings",
     "DiffCSE",
     "DiffCSESettings",
+    "InfoCSE",
+    "InfoCSESettings",
     "Inputs",
     "ListsSettings",
     "Losses",

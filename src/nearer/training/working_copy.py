@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.nn.functional import embedding
 
 from nearer.encoder import Encoder
+from nearer.encoder.backbone import block_list
 from nearer.encoder.packed_attention import ATTENTION, FusedSelfAttention, can_fuse, narrow_last_block
 
 
@@ -170,13 +171,8 @@ def has_same_architecture(module: nn.Module, encoder: Encoder) -> bool:
 
 
 def layers_of(encoder: Encoder) -> list[nn.Module]:
-    """The backbone's blocks: its longest list of modules of one class."""
-    lists = [
-        list(module)
-        for module in encoder.backbone.modules()
-        if isinstance(module, nn.ModuleList) and len({type(block) for block in module}) == 1
-    ]
-    return max(lists, key=lambda blocks: sum(p.numel() for block in blocks for p in block.parameters()), default=[])
+    """The backbone's blocks."""
+    return list(block_list(encoder.backbone) or [])
 
 
 def _twin(trained: nn.ModuleDict) -> nn.ModuleDict:
