@@ -145,6 +145,7 @@ def test_the_strength_has_two_names(build: Command, tmp_path: Path) -> None:
         (("--workers", 3), "--engine ray"),
         (("--minimum-steps", 4), "minimum_steps: 4"),
         (("--llm", "no/such/model"), "no/such/model"),
+        (("--llm", "http://localhost:1"), "directional decoding needs the scores of all tokens"),
         (("--model", "no/such/model"), "no/such/model"),
     ],
 )

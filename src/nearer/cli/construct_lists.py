@@ -12,6 +12,7 @@ import typer
 
 from nearer.cli import options
 from nearer.cli.bundles import TEXT_READING, TextReading, with_bundles
+from nearer.cli.language_models import BATCH_HELP, LLM_HELP, KindName, tell_troubles
 from nearer.cli.output import say, show_report, show_table
 from nearer.errors import InputError, SettingError
 
@@ -35,12 +36,6 @@ class MethodName(StrEnum):
     single_step = "single-step"
 
 
-class KindName(StrEnum):
-    auto = "auto"
-    transformers = "transformers"
-    llama_cpp = "llama.cpp"
-
-
 class RulesName(StrEnum):
     paper = "paper"
     released = "released"
@@ -48,7 +43,7 @@ class RulesName(StrEnum):
 
 @with_bundles
 def lists(
-    llm: Annotated[str, typer.Option(help="Causal language model: a folder, a GGUF file or a hub name.")],
+    llm: Annotated[str, typer.Option(help=LLM_HELP)],
     out: Annotated[Path, typer.Option(help="Folder of the data set. The same command continues an interrupted one.")],
     corpus: Annotated[str | None, typer.Option(help="Text from which k-means chooses the first sentences.")] = None,
     starts: Annotated[str | None, typer.Option(help="A file of first sentences, instead of --corpus.")] = None,
@@ -109,7 +104,7 @@ def lists(
         int | None, typer.Option(min=1, help="With --engine ray: number of workers. Default: 2.")
     ] = None,
     kind: Annotated[KindName, typer.Option(help="What runs the language model.")] = KindName.auto,
-    batch: Annotated[int, typer.Option(min=1, help="How many lists are written at the same time.")] = 16,
+    batch: Annotated[int, typer.Option(min=1, help=BATCH_HELP.format("lists"))] = 16,
     max_new_tokens: Annotated[
         int | None,
         typer.Option(
@@ -147,7 +142,7 @@ def lists(
 
     OUT/data.jsonl has a list a line, OUT/about.json how it was made and what was rejected, and why.
     """
-    from nearer.construct.engines import load_engine
+    from nearer.construct.engines import is_server, load_engine
     from nearer.construct.list_growth import ListSettings
     from nearer.construct.lists import check_folder, construct_lists
     from nearer.construct.requests import load_template
@@ -155,6 +150,11 @@ def lists(
 
     # what can be wrong without a model first: loading and encoding take time
     guidance = _strength(guidance, guidance_scale, method)
+    if is_server(llm) and guidance:
+        raise SettingError(
+            "--llm: directional decoding needs the scores of all tokens, which a chat server does not give; name a "
+            "model folder or GGUF file, or take --method step-by-step or single-step."
+        )
     options.check_workers(engine, workers)
     settings = ListSettings(
         method=method.value,
@@ -204,6 +204,7 @@ def lists(
     if source.reading.report.read:
         show_report(source.reading.report)
     _tell(result, steps)
+    tell_troubles(getattr(workforce, "engine", None))
 
 
 def _strength(guidance: float | None, scale: float | None, method: MethodName) -> float:
