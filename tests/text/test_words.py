@@ -63,7 +63,15 @@ def test_delete_one_word_takes_each_word_at_times(tokenizer: Any) -> None:
     assert len(gone) >= 9
 
 
-@pytest.mark.parametrize("kind", ["crop", "word_deletion", "delete_one_word"])
+def test_drop_words_deletes_each_word_for_itself(tokenizer: Any) -> None:
+    counts = [len(words_after("drop_words", 0.6, tokenizer, seed)) for seed in range(400)]
+    assert np.mean(counts) == pytest.approx(4, abs=0.3)  # of ten
+    assert np.var(counts) == pytest.approx(10 * 0.6 * 0.4, rel=0.25)
+    rest = iter(SENTENCE.split())
+    assert all(word in rest for word in words_after("drop_words", 0.6, tokenizer, 1))
+
+
+@pytest.mark.parametrize("kind", ["crop", "word_deletion", "delete_one_word", "drop_words"])
 @pytest.mark.parametrize("sentence", ["", "rain"])
 def test_the_last_word_stays(tokenizer: Any, kind: str, sentence: str) -> None:
     assert words_after(kind, 0.9, tokenizer, 0, sentence) == sentence.split()

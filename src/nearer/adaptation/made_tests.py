@@ -61,10 +61,14 @@ def hold_out(passages: Sequence[Passage], *, share: float, most: int, random: np
 
 
 def make_tests(
-    passages: Sequence[Passage], held_out: NDArray[np.bool_], *, queries: int, random: np.random.Generator
+    passages: Sequence[Passage],
+    held_out: NDArray[np.bool_],
+    words: RareWords,
+    *,
+    queries: int,
+    random: np.random.Generator,
 ) -> list[MadeTest]:
     """Two tests of each kind of which there are enough views, with at most so many queries each."""
-    words = RareWords([passage.titled for passage in passages])
     views = find_views(passages, np.flatnonzero(held_out).tolist(), words)
     tests = []
     for kind in KINDS:

@@ -39,10 +39,9 @@ class TrainingQueries:
 
 
 def find_training_views(
-    passages: Sequence[Passage], trained: NDArray[np.bool_], random: np.random.Generator
+    passages: Sequence[Passage], trained: NDArray[np.bool_], words: RareWords, random: np.random.Generator
 ) -> list[View]:
     """Views of the passages that are trained on, in random order, a few of each passage."""
-    words = RareWords([passage.titled for passage in passages])
     views = find_views(passages, np.flatnonzero(trained).tolist(), words)
     taken: dict[int, int] = {}
     found, known = [], set()

@@ -7,15 +7,15 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from nearer.encoder import Encoder
+from nearer.adaptation.models import Models
 from nearer.errors import SettingError
-from nearer.teachers import CrossEncoder
 
 SAMPLE = 32  # texts that speeds are measured with
 # shares of the budget
 TESTS, MATERIAL, TRAINING = 0.35, 0.25, 0.40
 MOST_TESTS = 6  # that are usual
 SPREAD = 2.2  # candidates of a query, in those that one judge names: others name other ones
+FEWEST_LABELLED = 100
 FEWEST_QUERIES, FEWEST_PASSAGES, FEWEST_TO_LEARN, FEWEST_STEPS = 40, 500, 200, 20
 UNITS = {"s": 1, "sec": 1, "min": 60, "m": 60, "h": 3600}
 
@@ -31,7 +31,11 @@ class Speeds:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is done. longest: tokens of a passage in training; seconds: what it is expected to take, by stage."""
+    """What is done.
+
+    longest: tokens of a passage in training; seconds: what it is expected to take, by stage; labelled: queries with
+    labels that are asked.
+    """
 
     passages: int
     queries: int
@@ -43,6 +47,7 @@ class Plan:
     per_query: int
     longest: int | None
     seconds: dict[str, float]
+    labelled: int = 0
 
     @property
     def trains(self) -> bool:
@@ -55,7 +60,11 @@ class Plan:
             if self.trains
             else "no training (too little time)"
         )
-        return f"plan: {self.passages:,} passages, tests of up to {self.queries} queries, {training}; about {taken}"
+        labelled = f"{self.labelled:,} labelled queries, " if self.labelled else ""
+        return (
+            f"plan: {self.passages:,} passages, tests of up to {self.queries} queries, {labelled}{training}; "
+            f"about {taken}"
+        )
 
 
 def parse_budget(text: str) -> float:
@@ -71,19 +80,17 @@ def told_seconds(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
 
 
-def measure_speeds(
-    texts: Sequence[str], base: Encoder, teachers: Sequence[Encoder], cross: CrossEncoder | None
-) -> Speeds:
+def measure_speeds(texts: Sequence[str], models: Models) -> Speeds:
     """By a few texts from all over the collection, after others: at first, libraries make much ready."""
     step = max(1, len(texts) // (2 * SAMPLE))
     chosen, others = texts[::step][0 : 2 * SAMPLE : 2], texts[::step][1 : 2 * SAMPLE : 2]
     of_encoders = []
-    for encoder in (base, *teachers):
+    for encoder in (models.base, *models.teachers.values()):
         encoder.encode(list(others))
         started = time.perf_counter()
         encoder.encode(list(chosen))
         of_encoders.append((time.perf_counter() - started) / len(chosen))
-    pair = None
+    pair, cross = None, models.cross
     if cross is not None:
         pairs = [(0, number) for number in range(len(chosen))]
         cross.score(others[:1], others, pairs[: len(others)])
@@ -93,13 +100,15 @@ def measure_speeds(
     return Speeds(of_encoders[0], sum(of_encoders[1:]), pair)
 
 
-def make_plan(budget: float, passages: int, speeds: Speeds, *, on_gpu: bool) -> Plan:
+def make_plan(budget: float, passages: int, speeds: Speeds, *, on_gpu: bool, labelled: int = 0) -> Plan:
     """The most that fits: first the tests get smaller, then the collection, then the training."""
     batch, per_query = (48, 8) if on_gpu else (16, 4)
     plan = Plan(passages, 400, 50, speeds.pair is not None, 8000, 1000, batch, per_query, None if on_gpu else 128, {})
+    plan = replace(plan, labelled=labelled)
     while _tests(plan, speeds) > TESTS * budget:
         if plan.queries > FEWEST_QUERIES:
             plan = replace(plan, queries=max(FEWEST_QUERIES, plan.queries // 2), best=max(20, plan.best - 10))
+            plan = replace(plan, labelled=max(min(labelled, FEWEST_LABELLED), plan.labelled // 2))
         elif plan.reranks and _reranking(plan, speeds) > TESTS / 2 * budget:
             plan = replace(plan, reranks=False)
         elif plan.passages > FEWEST_PASSAGES:
@@ -123,7 +132,8 @@ def make_plan(budget: float, passages: int, speeds: Speeds, *, on_gpu: bool) -> 
 
 
 def _tests(plan: Plan, speeds: Speeds) -> float:
-    texts = plan.passages + 2 * MOST_TESTS * plan.queries  # queries, and their answers without them
+    # queries, and their answers without them
+    texts = plan.passages + 2 * MOST_TESTS * plan.queries + plan.labelled
     return texts * (2 * speeds.passage + speeds.taught) + _reranking(plan, speeds)
 
 
@@ -131,7 +141,8 @@ def _reranking(plan: Plan, speeds: Speeds) -> float:
     """Of all tests; after training, what is new among the candidates."""
     if not plan.reranks or speeds.pair is None:
         return 0.0
-    return 1.3 * MOST_TESTS * plan.queries * SPREAD * plan.best * speeds.pair
+    queries = MOST_TESTS * plan.queries + plan.labelled
+    return 1.3 * queries * SPREAD * plan.best * speeds.pair
 
 
 def _material(plan: Plan, speeds: Speeds) -> float:

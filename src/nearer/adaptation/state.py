@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from nearer.adaptation.documents import Documents
+from nearer.adaptation.labels import Labels
+from nearer.adaptation.models import Models
 from nearer.adaptation.passages import Passage
 from nearer.adaptation.plan import Plan
-from nearer.adaptation.tournament import BASE
-from nearer.encoder import Encoder
-from nearer.errors import InputError, SettingError
-from nearer.search.fusion import LEXICAL, RERANKER
+from nearer.adaptation.views import RareWords
+from nearer.errors import InputError
 from nearer.storage.sealed import read_sealed_json, write_sealed_json
 from nearer.storage.whole import make_folder
-from nearer.teachers import CrossEncoder
 from nearer.versions import VERSION
 
 WORK, STATE, MODEL = "work", "state.json", "model"
@@ -30,49 +31,48 @@ class Work:
     """All that the stages share."""
 
     out: Path
-    base: Encoder
-    teachers: dict[str, Encoder]
-    cross: CrossEncoder | None
+    documents: Documents
     passages: list[Passage]
+    all_passages: int
+    log: list[str]
+    labels: Labels | None
+    labels_choose: bool
+    model: str
+    judge: str | None
+    models: Models
     plan: Plan
     seed: int
-    model: str
     progress: bool
     say: Say
     asked: dict[str, Any]
     remarks: list[str]
-    all_passages: int
     students: dict[str, Path] = field(default_factory=dict)
+
+    @cached_property
+    def words(self) -> RareWords:
+        """Counted once: tests and material are made by the same words."""
+        return RareWords([passage.titled for passage in self.passages])
 
     def random(self, stage: str) -> np.random.Generator:
         return np.random.default_rng([self.seed, *stage.encode()])
 
 
-def name_teachers(teachers: Sequence[str | Path]) -> dict[str, str | Path]:
-    """Teachers by the name that figures show: the last part of the path, or all of it, marked, if that is taken."""
-    named: dict[str, str | Path] = {}
-    for teacher in teachers:
-        if teacher in named.values():
-            raise SettingError(f"teachers: {teacher} is named twice; name it once.", argument="teacher")
-        last = Path(str(teacher)).name
-        named[f"{teacher} (teacher)" if last in {BASE, LEXICAL, RERANKER, *named} else last] = teacher
-    return named
-
-
-def sample_passages(passages: Sequence[Passage], count: int, seed: int) -> list[Passage]:
-    """Whole documents, in their order."""
+def sample_passages(passages: Sequence[Passage], count: int, seed: int, always: Collection[str] = ()) -> list[Passage]:
+    """Whole documents, in their order. always: ids of documents that are there in any case."""
     if count >= len(passages):
         return list(passages)
     random = np.random.default_rng([seed, 1])
     by_document: dict[str, list[Passage]] = {}
     for passage in passages:
         by_document.setdefault(passage.document, []).append(passage)
-    names, taken, total = list(by_document), set(), 0
+    names, taken = list(by_document), set(always)
+    total = sum(len(by_document[name]) for name in taken)
     for number in random.permutation(len(names)).tolist():
         if total >= count:
             break
-        taken.add(names[number])
-        total += len(by_document[names[number]])
+        if names[number] not in taken:
+            taken.add(names[number])
+            total += len(by_document[names[number]])
     return [passage for passage in passages if passage.document in taken]
 
 
@@ -82,6 +82,8 @@ def describe_run(
     teachers: Sequence[str | Path],
     judge: str | Path | None,
     log: Sequence[str],
+    labels: Labels | None,
+    labels_choose: bool,
     budget: str,
     seed: int,
 ) -> dict[str, Any]:
@@ -93,6 +95,7 @@ def describe_run(
         "teachers": [str(teacher) for teacher in teachers],
         "judge": None if judge is None else str(judge),
         "queries": digest(*log),
+        "labels": None if labels is None else digest(repr((labels.queries, labels.gains, labels_choose))),
         "budget": budget,
         "seed": seed,
     }
@@ -101,18 +104,23 @@ def describe_run(
 def list_arguments(
     documents: str | Path | Sequence[str | Path],
     about: dict[str, Any],
-    queries: str | Path | Sequence[str] | None,
-    log: int,
     reading: dict[str, Any],
+    *,
+    queries: object,
+    log: int,
+    labels: object,
+    choose_by: str | None,
 ) -> dict[str, Any]:
     """What adapt was called with, for the command that repeats it.
 
     Args:
         documents: As they were named.
         about: As `describe_run` has it.
+        reading: How documents are read: `columns`, `encoding`, `txt`.
         queries: The log's file; a log in memory has no name.
         log: How many queries it has.
-        reading: How documents are read: `columns`, `encoding`, `txt`.
+        labels: Their file or folder, likewise.
+        choose_by: `labels` or `tests`, if it was said.
     """
     given = [documents] if isinstance(documents, str | Path) else documents
     return {
@@ -120,6 +128,8 @@ def list_arguments(
         **{name: about[name] for name in ("model", "teachers", "judge", "budget", "seed")},
         "queries": str(queries) if isinstance(queries, str | Path) else None,
         "log": log,
+        "labels": str(labels) if isinstance(labels, str | Path) else None,
+        "choose_by": choose_by,
         **reading,
     }
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from nearer.adaptation.judging import Collection
+from nearer.adaptation.labels import key_of
 from nearer.adaptation.material import draw_queries, find_training_views, write_material, write_pairs
 from nearer.adaptation.plan import listed
 from nearer.adaptation.state import MODEL, Work
@@ -24,18 +25,19 @@ def train_students(
     work: Work,
     collection: Collection,
     trained: np.ndarray[Any, np.dtype[np.bool_]],
-    log: Sequence[str],
     weights: dict[str, float],
     above: float,
 ) -> None:
     """One learns the judges' lists if these know more than the base; one learns pairs if no model teaches."""
     plan, say = work.plan, work.say
-    views = find_training_views(work.passages, trained, work.random("views"))
+    views = find_training_views(work.passages, trained, work.words, work.random("views"))
+    if work.labels is not None:  # what is measured with is not learnt from
+        views = [view for view in views if key_of(view.query) not in work.labels.keys]
     learns_lists = above >= WORTH_LEARNING
-    learns_pairs = not work.teachers and work.cross is None
+    learns_pairs = not work.models.teachers and work.models.cross is None
     steps = plan.steps // (learns_lists + learns_pairs or 1)
     if learns_lists:
-        queries = draw_queries(views, log, plan.to_learn, work.random("queries"))
+        queries = draw_queries(views, work.log, plan.to_learn, work.random("queries"))
         folder, per_query = work.out / LISTS, plan.per_query
         count = write_material(
             folder,
@@ -44,7 +46,7 @@ def train_students(
             trained,
             weights,
             best=listed(plan),
-            by=[BASE, *work.teachers],
+            by=[BASE, *work.models.teachers],
             fewest=2 * per_query,
             key=LISTS,
             reranked=bool(weights.get(RERANKER)),
@@ -86,7 +88,7 @@ def _train(
     common: dict[str, Any] = {"seed": work.seed, "select_on": [], "test_on": []}
     if work.plan.longest is not None:
         common["max_length"] = work.plan.longest
-    pooling = {} if work.base.settings.pooling is None else {"pooling": work.base.settings.pooling}
+    pooling = {} if work.models.base.settings.pooling is None else {"pooling": work.models.base.settings.pooling}
     trained = train(
         recipe,
         corpus,
@@ -101,5 +103,5 @@ def _train(
 
 def _best_teacher(work: Work, weights: dict[str, float]) -> list[str]:
     """Whose order of the whole batch is learnt beside the lists: the teacher that counts most."""
-    names = sorted(work.teachers, key=lambda name: -weights.get(name, 0.0))
-    return [work.teachers[names[0]].name] if names and weights.get(names[0]) else []
+    names = sorted(work.models.teachers, key=lambda name: -weights.get(name, 0.0))
+    return [work.models.teachers[names[0]].name] if names and weights.get(names[0]) else []

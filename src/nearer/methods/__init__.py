@@ -14,6 +14,7 @@ from nearer.methods.debcse import DebCSE, DebCSESettings
 from nearer.methods.diffcse import DiffCSE, DiffCSESettings
 from nearer.methods.esimcse import ESimCSE, ESimCSESettings
 from nearer.methods.facts import MethodFacts, Paper
+from nearer.methods.infocse import InfoCSE, InfoCSESettings
 from nearer.methods.lists import ListsSettings, ScoredListsTraining
 from nearer.methods.promptbert import PromptBERT, PromptBERTSettings
 from nearer.methods.rankcse import RankCSE, RankCSESettings
@@ -22,6 +23,7 @@ from nearer.methods.refine import Refinement, RefinementSettings
 from nearer.methods.scored_pairs import ScoredPairs, ScoredPairsSettings
 from nearer.methods.simcse import SimCSE, SimCSESettings
 from nearer.methods.sncse import SNCSE, SNCSESettings
+from nearer.methods.tsdae import TSDAE, TSDAESettings
 
 METHODS: dict[str, type[Method]] = {
     method.facts.name: method
@@ -37,6 +39,8 @@ METHODS: dict[str, type[Method]] = {
         DiffCSE,
         ESimCSE,
         ScoredPairs,
+        TSDAE,
+        InfoCSE,
     )
 }
 ENTRY_POINTS = "nearer.methods"
@@ -72,6 +76,7 @@ def _load_entry_points() -> None:
 __all__ = [
     "METHODS",
     "SNCSE",
+    "TSDAE",
     "Batch",
     "DebCSE",
     "DebCSESettings",
@@ -79,6 +84,8 @@ __all__ = [
     "DiffCSESettings",
     "ESimCSE",
     "ESimCSESettings",
+    "InfoCSE",
+    "InfoCSESettings",
     "Inputs",
     "ListsSettings",
     "Losses",
@@ -103,6 +110,7 @@ __all__ = [
     "ScoredPairsSettings",
     "SimCSE",
     "SimCSESettings",
+    "TSDAESettings",
     "Tokens",
     "known_methods",
     "register_method",

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Ids = NDArray[np.int64]
 Words = list[Ids]
-AUGMENTATIONS = ("none", "crop", "word_deletion", "delete_one_word", "word_repetition", "mlm")
+AUGMENTATIONS = ("none", "crop", "word_deletion", "delete_one_word", "drop_words", "word_repetition", "mlm")
 MOST_REPEATED = 10  # tokens, as in ESimCSE's released code
 
 
@@ -71,6 +71,7 @@ class Augmenter:
             "crop": self._crop,
             "word_deletion": self._delete,
             "delete_one_word": self._delete_one,
+            "drop_words": self._drop,
         }
 
     def __call__(self, ids: Ids, random: np.random.Generator) -> Ids:
@@ -111,6 +112,13 @@ class Augmenter:
         times = np.ones(len(inner), dtype=np.int64)
         times[twice] = 2
         return np.repeat(inner, times)
+
+    def _drop(self, words: Words, random: np.random.Generator) -> Words:
+        """Each word is left out with probability `rate` (TSDAE); if none is left, one of them at random stays."""
+        kept = np.flatnonzero(random.random(len(words)) >= self.rate)
+        if not len(kept):
+            kept = random.integers(0, len(words), 1)
+        return [words[number] for number in kept]
 
     def _delete_one(self, words: Words, random: np.random.Generator) -> Words:
         gone = int(random.integers(0, len(words)))
