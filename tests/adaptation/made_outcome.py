@@ -122,6 +122,8 @@ def make_outcome(chosen: Standing = WHOLE, **changed: Any) -> Outcome:
             "log": 6000,
             "labels": None,
             "choose_by": None,
+            "llm": None,
+            "llm_test": False,
             "columns": {"text": "body"},
             "encoding": "utf-8",
             "txt": "auto",

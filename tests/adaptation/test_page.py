@@ -266,7 +266,7 @@ class TestAdvice:
         [
             ({"teachers": []}, "A teacher"),
             ({"judge": None}, "A judge"),
-            ({"log": 0, "queries": None}, "A log of queries"),
+            ({"log": 0, "queries": None, "llm": "writer"}, "A log of queries"),
         ],
     )
     def test_what_was_not_given(self, asked: dict[str, Any], title: str) -> None:

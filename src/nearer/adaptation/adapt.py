@@ -24,7 +24,17 @@ from nearer.adaptation.outcome import Outcome
 from nearer.adaptation.passages import split_passages
 from nearer.adaptation.plan import Plan, make_plan, measure_speeds, parse_budget
 from nearer.adaptation.stages import run_stages
-from nearer.adaptation.state import Say, Work, describe_run, keep_plan, list_arguments, open_work, sample_passages
+from nearer.adaptation.state import (
+    Say,
+    Work,
+    describe_run,
+    find_plan,
+    keep_plan,
+    list_arguments,
+    open_work,
+    sample_passages,
+)
+from nearer.adaptation.writing import Writer
 from nearer.errors import InputError, SettingError
 from nearer.storage.whole import written_by_us_alone
 from nearer.text import read_sentences
@@ -43,6 +53,8 @@ def adapt(
     queries: str | Path | Sequence[str] | None = None,
     labels: Given | None = None,
     choose_by: ChooseBy | None = None,
+    llm: str | Path | None = None,
+    llm_test: bool = False,
     budget: str = "20min",
     columns: dict[str, str] | None = None,
     encoding: str = "utf-8",
@@ -65,6 +77,8 @@ def adapt(
         labels: Queries with the documents that answer them: a folder or file, or in memory (query to ids). They choose
             the set-up with one half and tell its gain with the other. Nothing is trained on them.
         choose_by: `tests`: labels only measure what the made tests choose. None: labels choose if there are enough.
+        llm: A language model that writes queries to learn from: a folder, a GGUF file or a hub name.
+        llm_test: Let it write a test as well. Small models repeat the passages' words, which misleads the choice.
         budget: The time that there is, such as `20min`. It decides how much is tried.
         columns: Which columns of tables are `text`, `title` and `id`; None guesses.
         encoding: Of text that is not UTF-8.
@@ -85,6 +99,10 @@ def adapt(
         120
     """
     seconds = parse_budget(budget)
+    if llm_test and llm is None:
+        raise SettingError(
+            "llm_test: there is no language model to write a test; name one (--llm).", argument="llm_test"
+        )
     if seed < 0:
         raise SettingError(f"seed: {seed} is below 0.", argument="seed")
     found = read_documents(documents, columns=columns, encoding=encoding, txt=txt, progress=progress)
@@ -102,18 +120,31 @@ def adapt(
     remarks = check_language(texts, models)
     for line in [*remarks, *([] if labelled is None else labelled.remarks)]:
         say(line)
-    speeds = measure_speeds(texts, models)
-    count = 0 if labelled is None else len(labelled)
-    plan = make_plan(seconds, len(passages), speeds, on_gpu=models.base.device.type == "cuda", labelled=count)
+    writer = None if llm is None else Writer(str(llm), seed=seed, device=str(models.base.device))
+    folder = Path(out)
+    about = describe_run(passages, model, teachers, judge, log, labelled, choosing, llm, llm_test, budget, seed)
+    always = set() if labelled is None else labelled.documents
+    plan = None if dry_run else find_plan(folder, about)
+    if plan is None:
+        plan = make_plan(
+            seconds,
+            len(passages),
+            measure_speeds(texts, models, None if writer is None else writer.measure(passages)),
+            on_gpu=models.base.device.type == "cuda",
+            labelled=0 if labelled is None else len(labelled),
+            always=sum(passage.document in always for passage in passages),
+            llm_test=llm_test,
+        )
     say(str(plan))
+    if labelled is not None and plan.labelled < len(labelled):
+        few = f"{plan.labelled:,} of {len(labelled):,} labelled queries are asked; a longer budget allows all"
+        labelled.remarks.append(few)
+        say(few)
     if dry_run:
         return plan
-    folder = Path(out)
-    about = describe_run(passages, model, teachers, judge, log, labelled, choosing, budget, seed)
-    work = open_work(folder, about)
+    work = open_work(folder)
     with written_by_us_alone(work / "lock", folder):
-        plan = keep_plan(work, about, plan)
-        always = () if labelled is None else labelled.documents
+        keep_plan(work, about, plan)
         stages = Work(
             out=folder,
             documents=found,
@@ -139,6 +170,7 @@ def adapt(
                 choose_by=choose_by,
             ),
             remarks=remarks,
+            writer=writer,
         )
         try:
             return run_stages(stages)

@@ -116,11 +116,6 @@ class LabelFigures:
     judges: dict[str, float]
     remarks: list[str]
 
-    @property
-    def base(self) -> float:
-        """NDCG@10 of the base by the queries that measured."""
-        return self.chosen.by_test[LABELS] - self.chosen.gain
-
 
 @dataclass(frozen=True)
 class Split:

@@ -6,7 +6,7 @@ import json
 import statistics
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +65,7 @@ class Outcome:
         all_passages: How many the documents have; with little time only some of them are searched.
         weights: By encoder and `reranker`, how many weights it has.
         labels: What labelled queries say, where there are any.
+        written: By style, how many queries of the language model students learnt from.
     """
 
     folder: Path
@@ -89,6 +90,7 @@ class Outcome:
     all_passages: int
     weights: dict[str, int]
     labels: LabelFigures | None = None
+    written: dict[str, int] = field(default_factory=dict)
 
     @property
     def is_better(self) -> bool:
@@ -122,12 +124,15 @@ def tell_labels(outcome: Outcome) -> list[str]:
         who = f"chosen by {labels.chose:,} labelled queries, measured by {labels.measured:,} others"
     else:
         who = f"chosen by the made tests, measured by {labels.measured:,} labelled queries"
-    best = labels.standings[0]
-    lines = [
-        f"{who}: NDCG@10 {labels.base:.1f} for {outcome.base}, {labels.chosen.by_test[LABELS]:.1f} for "
-        f"{labels.chosen.contender.name}, {labels.alone.by_test[LABELS]:.1f} for {labels.alone.contender.name} alone, "
-        f"{best.by_test[LABELS]:.1f} for the best by these labels ({best.contender.name})",
-    ]
+    named = {
+        labels.chosen.contender: f"{labels.chosen.contender.name}",
+        labels.alone.contender: f"{labels.alone.contender.name} alone",
+        labels.standings[0].contender: f"{labels.standings[0].contender.name} (the best by these labels)",
+        Contender(BASE): outcome.base,
+    }
+    figures = {standing.contender: standing.by_test[LABELS] for standing in labels.standings}
+    told = ", ".join(f"{figures[contender]:.1f} for {name}" for contender, name in named.items())
+    lines = [f"{who}: NDCG@10 {told}"]
     order = f"of made tests and labels over the {len(outcome.standings)} set-ups"
     if labels.correlation is None:
         return [*lines, f"no Spearman correlation {order}: one of them puts all alike"]

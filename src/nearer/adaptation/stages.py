@@ -6,6 +6,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
+import numpy as np
+
 from nearer.adaptation.judging import Collection, Kept
 from nearer.adaptation.label_figures import (
     LABELS,
@@ -16,7 +18,7 @@ from nearer.adaptation.label_figures import (
     measure_labels,
     split_labels,
 )
-from nearer.adaptation.made_tests import hold_out, make_tests
+from nearer.adaptation.made_tests import MadeTest, hold_out, make_tests, make_written_test
 from nearer.adaptation.models import count_weights
 from nearer.adaptation.outcome import Outcome, find_changes, measure_latency, write_documents, write_model
 from nearer.adaptation.page import write_outcome
@@ -32,6 +34,7 @@ from nearer.adaptation.tournament import (
     choose,
     hold_tournament,
 )
+from nearer.adaptation.writing import told_styles
 from nearer.encoder import Encoder
 from nearer.search.fusion import LEXICAL, RERANKER
 
@@ -44,6 +47,8 @@ def run_stages(work: Work) -> Outcome:
     plan, say = work.plan, work.say
     held_out = hold_out(work.passages, share=HELD_OUT, most=MOST_HELD_OUT, random=work.random("hold out"))
     tests = make_tests(work.passages, held_out, work.words, queries=plan.queries, random=work.random("tests"))
+    if plan.written_tests:
+        tests += _write_test(work, np.flatnonzero(held_out).tolist())
     kept = Kept(work.out / WORK / "kept")
     collection = Collection([passage.titled for passage in work.passages], tests, kept, progress=work.progress)
     collection.cross = work.models.cross
@@ -66,6 +71,13 @@ def run_stages(work: Work) -> Outcome:
     labelled = _measure_labels(work, collection, by, "after")
     decision = _decide(work, last, labelled, by, by_labels)
     return _write(work, collection, decision, last, labelled, by, weights, above, time.perf_counter() - started)
+
+
+def _write_test(work: Work, numbers: Sequence[int]) -> list[MadeTest]:
+    """One more test: queries that the language model wrote for passages that were held out."""
+    written = work.write(numbers, work.out / WORK / "written-tests", work.plan.written_tests)
+    work.say(f"{len(written):,} queries written as a test: {told_styles(written)}")
+    return make_written_test(work.passages, written, work.words)
 
 
 def _measure_labels(work: Work, collection: Collection, by: Sequence[str], key: str) -> LabelledCandidates | None:
@@ -173,6 +185,7 @@ def _write(
         all_passages=work.all_passages,
         weights=count_weights({name: collection.encoders[name] for name in by}, work.models.cross),
         labels=decision.labels,
+        written=work.written,
     )
     write_outcome(outcome)
     return outcome

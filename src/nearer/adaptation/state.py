@@ -17,6 +17,7 @@ from nearer.adaptation.models import Models
 from nearer.adaptation.passages import Passage
 from nearer.adaptation.plan import Plan
 from nearer.adaptation.views import RareWords
+from nearer.adaptation.writing import Writer, Written
 from nearer.errors import InputError
 from nearer.storage.sealed import read_sealed_json, write_sealed_json
 from nearer.storage.whole import make_folder
@@ -46,12 +47,21 @@ class Work:
     say: Say
     asked: dict[str, Any]
     remarks: list[str]
+    writer: Writer | None = None
     students: dict[str, Path] = field(default_factory=dict)
+    written: dict[str, int] = field(default_factory=dict)
 
     @cached_property
     def words(self) -> RareWords:
         """Counted once: tests and material are made by the same words."""
         return RareWords([passage.titled for passage in self.passages])
+
+    def write(self, numbers: Sequence[int], folder: Path, limit: int, unlike: Collection[str] = ()) -> list[Written]:
+        """Queries of the language model, which is let go of then."""
+        assert self.writer is not None
+        found = self.writer.write(self.passages, numbers, folder, limit=limit, unlike=unlike, progress=self.progress)
+        self.writer.close()
+        return found
 
     def random(self, stage: str) -> np.random.Generator:
         return np.random.default_rng([self.seed, *stage.encode()])
@@ -84,6 +94,8 @@ def describe_run(
     log: Sequence[str],
     labels: Labels | None,
     labels_choose: bool,
+    llm: str | Path | None,
+    llm_test: bool,
     budget: str,
     seed: int,
 ) -> dict[str, Any]:
@@ -96,6 +108,8 @@ def describe_run(
         "judge": None if judge is None else str(judge),
         "queries": digest(*log),
         "labels": None if labels is None else digest(repr((labels.queries, labels.gains, labels_choose))),
+        "llm": None if llm is None else str(llm),
+        "llm_test": llm_test,
         "budget": budget,
         "seed": seed,
     }
@@ -125,7 +139,7 @@ def list_arguments(
     given = [documents] if isinstance(documents, str | Path) else documents
     return {
         "documents": [str(each) for each in given],
-        **{name: about[name] for name in ("model", "teachers", "judge", "budget", "seed")},
+        **{name: about[name] for name in ("model", "teachers", "judge", "llm", "llm_test", "budget", "seed")},
         "queries": str(queries) if isinstance(queries, str | Path) else None,
         "log": log,
         "labels": str(labels) if isinstance(labels, str | Path) else None,
@@ -141,17 +155,25 @@ def digest(*parts: str) -> str:
     return found.hexdigest()
 
 
-def open_work(out: Path, about: dict[str, Any]) -> Path:
-    work = out / WORK
-    state = work / STATE
+def find_plan(out: Path, about: dict[str, Any]) -> Plan | None:
+    """The plan of the first start, if there was one: a machine is never as fast twice, and a run that goes on must be
+    the same run. Nothing is written."""
+    state = out / WORK / STATE
     if state.is_file():
-        earlier = read_sealed_json(state, f"remove {out} and start again")["about"]
+        kept = read_sealed_json(state, f"remove {out} and start again")
+        earlier = kept["about"]
         if changed := [name for name, value in about.items() if earlier.get(name) != value]:
             raise InputError(
                 f"{out}: was begun with other {', '.join(changed)}; name another folder, or remove it.", argument="out"
             )
-    elif out.exists() and (not out.is_dir() or any(out.iterdir())):
+        return Plan(**kept["plan"])
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise InputError(f"{out}: is there already and is no earlier adapt's; name another folder.", argument="out")
+    return None
+
+
+def open_work(out: Path) -> Path:
+    work = out / WORK
     try:
         make_folder(work)
     except OSError as error:
@@ -159,10 +181,6 @@ def open_work(out: Path, about: dict[str, Any]) -> Path:
     return work
 
 
-def keep_plan(work: Path, about: dict[str, Any], plan: Plan) -> Plan:
-    """The plan of the first start: a machine is never as fast twice, and a run that goes on must be the same run."""
-    state = work / STATE
-    if state.is_file():
-        return Plan(**read_sealed_json(state, f"remove {work.parent} and start again")["plan"])
-    write_sealed_json(state, {"about": about, "plan": asdict(plan)})
-    return plan
+def keep_plan(work: Path, about: dict[str, Any], plan: Plan) -> None:
+    if not (work / STATE).is_file():
+        write_sealed_json(work / STATE, {"about": about, "plan": asdict(plan)})

@@ -60,6 +60,13 @@ def adapt(
         ChooseBy | None,
         typer.Option(help="With --labels: tests, and labels only measure what the made tests choose."),
     ] = None,
+    llm: Annotated[
+        str | None,
+        typer.Option(help="A language model that writes queries to learn from: a folder, a GGUF file, a hub name."),
+    ] = None,
+    llm_test: Annotated[
+        bool, typer.Option("--llm-test", help="Let it write a test too. Those of small models mislead the choice.")
+    ] = False,
     budget: Annotated[
         str, typer.Option(help="The time that there is, such as 90s, 20min, 2h. It decides how much is tried.")
     ] = "20min",
@@ -92,6 +99,8 @@ def adapt(
             queries=queries,
             labels=labels,
             choose_by=None if choose_by is None else choose_by.value,
+            llm=llm,
+            llm_test=llm_test,
             budget=budget,
             columns=_columns(columns),
             encoding=encoding,
