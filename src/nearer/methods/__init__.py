@@ -9,6 +9,8 @@ from importlib.metadata import entry_points
 
 from nearer.errors import SettingError, tell
 from nearer.extras import load_plugin
+from nearer.methods.arccse import ArcCSE, ArcCSESettings
+from nearer.methods.consert import ConSERT, ConSERTSettings
 from nearer.methods.contract import Batch, Inputs, Losses, Method, Modules, Outputs, Pass, RecordForm, Tokens
 from nearer.methods.debcse import DebCSE, DebCSESettings
 from nearer.methods.diffcse import DiffCSE, DiffCSESettings
@@ -38,6 +40,8 @@ METHODS: dict[str, type[Method]] = {
         SNCSE,
         DiffCSE,
         ESimCSE,
+        ArcCSE,
+        ConSERT,
         ScoredPairs,
         TSDAE,
         InfoCSE,
@@ -77,7 +81,11 @@ __all__ = [
     "METHODS",
     "SNCSE",
     "TSDAE",
+    "ArcCSE",
+    "ArcCSESettings",
     "Batch",
+    "ConSERT",
+    "ConSERTSettings",
     "DebCSE",
     "DebCSESettings",
     "DiffCSE",

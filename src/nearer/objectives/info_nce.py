@@ -27,7 +27,7 @@ def info_nce(
         − log  exp(sim(h_i, h_i⁺)/τ)  /  Σ_j [ exp(sim(h_i, h_j⁺)/τ) + α^[i=j] exp(sim(h_i, h_j⁻)/τ) ]
 
     One direction only, anchors against positives. Row i of all tensors belongs together. With more negatives q_m, which
-    belong to no anchor, Σ_m exp(sim(h_i, q_m)/τ) is added below (ESimCSE, Eq. 6).
+    belong to no anchor, Σ_m exp(sim(h_i, q_m)/τ) is added below (ESimCSE).
 
     Args:
         anchors: The vectors h_i.
