@@ -81,7 +81,7 @@ def triplets(
         typer.Option(
             callback=options.finite, min=0, help="Temperature of sampling; 0 always takes the likeliest token."
         ),
-    ] = 1.0,
+    ] = 0.7,
     top_p: Annotated[
         float,
         typer.Option(
