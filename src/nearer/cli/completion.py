@@ -6,7 +6,7 @@ from pathlib import Path
 
 METHODS = (
     *("simcse", "rankcse", "rankencoder", "debcse", "refine", "lists", "promptbert", "sncse", "diffcse", "cosent"),
-    *("tsdae", "infocse"),
+    *("tsdae", "infocse", "ct", "sbert"),
 )
 RECIPES = Path(__file__).parent.parent / "recipes"
 # the names that nearer.evaluation.tasks knows; they and METHODS are written out because asking would load torch
