@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 METHODS = (
-    *("simcse", "rankcse", "rankencoder", "debcse", "refine", "lists", "promptbert", "sncse", "diffcse", "cosent"),
+    *("simcse", "rankcse", "rankencoder", "debcse", "refine", "lists", "promptbert", "sncse", "diffcse"),
+    *("esimcse",),
+    "cosent",
     *("tsdae", "infocse", "ct", "sbert"),
 )
 RECIPES = Path(__file__).parent.parent / "recipes"

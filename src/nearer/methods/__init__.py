@@ -13,6 +13,7 @@ from nearer.methods.contract import Batch, Inputs, Losses, Method, Modules, Outp
 from nearer.methods.ct import CT, CTSettings
 from nearer.methods.debcse import DebCSE, DebCSESettings
 from nearer.methods.diffcse import DiffCSE, DiffCSESettings
+from nearer.methods.esimcse import ESimCSE, ESimCSESettings
 from nearer.methods.facts import MethodFacts, Paper
 from nearer.methods.infocse import InfoCSE, InfoCSESettings
 from nearer.methods.lists import ListsSettings, ScoredListsTraining
@@ -38,6 +39,7 @@ METHODS: dict[str, type[Method]] = {
         PromptBERT,
         SNCSE,
         DiffCSE,
+        ESimCSE,
         ScoredPairs,
         TSDAE,
         InfoCSE,
@@ -87,6 +89,8 @@ __all__ = [
     "DebCSESettings",
     "DiffCSE",
     "DiffCSESettings",
+    "ESimCSE",
+    "ESimCSESettings",
     "InfoCSE",
     "InfoCSESettings",
     "Inputs",
