@@ -12,6 +12,7 @@ from nearer.extras import load_plugin
 from nearer.methods.arccse import ArcCSE, ArcCSESettings
 from nearer.methods.consert import ConSERT, ConSERTSettings
 from nearer.methods.contract import Batch, Inputs, Losses, Method, Modules, Outputs, Pass, RecordForm, Tokens
+from nearer.methods.ct import CT, CTSettings
 from nearer.methods.debcse import DebCSE, DebCSESettings
 from nearer.methods.diffcse import DiffCSE, DiffCSESettings
 from nearer.methods.esimcse import ESimCSE, ESimCSESettings
@@ -22,6 +23,7 @@ from nearer.methods.promptbert import PromptBERT, PromptBERTSettings
 from nearer.methods.rankcse import RankCSE, RankCSESettings
 from nearer.methods.rankencoder import RankEncoderSettings, RankEncoderTraining
 from nearer.methods.refine import Refinement, RefinementSettings
+from nearer.methods.sbert import SBERT, SBERTSettings
 from nearer.methods.scored_pairs import ScoredPairs, ScoredPairsSettings
 from nearer.methods.simcse import SimCSE, SimCSESettings
 from nearer.methods.sncse import SNCSE, SNCSESettings
@@ -45,6 +47,8 @@ METHODS: dict[str, type[Method]] = {
         ScoredPairs,
         TSDAE,
         InfoCSE,
+        CT,
+        SBERT,
     )
 }
 ENTRY_POINTS = "nearer.methods"
@@ -78,12 +82,15 @@ def _load_entry_points() -> None:
 
 
 __all__ = [
+    "CT",
     "METHODS",
+    "SBERT",
     "SNCSE",
     "TSDAE",
     "ArcCSE",
     "ArcCSESettings",
     "Batch",
+    "CTSettings",
     "ConSERT",
     "ConSERTSettings",
     "DebCSE",
@@ -112,6 +119,7 @@ __all__ = [
     "RecordForm",
     "Refinement",
     "RefinementSettings",
+    "SBERTSettings",
     "SNCSESettings",
     "ScoredListsTraining",
     "ScoredPairs",
