@@ -92,6 +92,18 @@ def test_repetition_doubles_some_tokens_where_they_stand(tokenizer: Any, longest
     assert grown == set(range(most + 1))
 
 
+@pytest.mark.parametrize(("variant", "rate", "most"), [("paper", 0.3, 3), ("paper", 0.1, 2), ("released", 0.3, 2)])
+def test_how_often_esimcse_repeats(tokenizer: Any, variant: str, rate: float, most: int) -> None:
+    """Paper: from 0 to max(2, rate · tokens). Released: below min(10, rate · (tokens and two special ones))."""
+    from nearer.methods import ESimCSE, ESimCSESettings
+
+    method = ESimCSE(ESimCSESettings(variant=variant, repetition_rate=rate))
+    augmenter = Augmenter("word_repetition", rate, tokenizer, most=method._most_repeated)
+    ids = np.array([2, *range(10, 20), 3])
+    grown = {len(augmenter(ids, np.random.default_rng(seed))) - len(ids) for seed in range(60)}
+    assert grown == set(range(most + 1))
+
+
 def test_tokens_around_a_sentence_stay(tokenizer: Any) -> None:
     ids = np.array(tokenizer(SENTENCE)["input_ids"])
     for seed in range(20):

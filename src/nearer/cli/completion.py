@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 METHODS = (
-    *("simcse", "rankcse", "rankencoder", "debcse", "refine", "lists", "promptbert", "sncse", "diffcse", "cosent"),
-    *("tsdae", "infocse"),
+    *("simcse", "rankcse", "rankencoder", "debcse", "refine", "lists", "promptbert", "sncse", "diffcse"),
+    *("esimcse",),
+    "cosent",
+    *("tsdae", "infocse", "ct", "sbert"),
 )
 RECIPES = Path(__file__).parent.parent / "recipes"
 # the names that nearer.evaluation.tasks knows; they and METHODS are written out because asking would load torch

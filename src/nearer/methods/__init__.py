@@ -10,8 +10,10 @@ from importlib.metadata import entry_points
 from nearer.errors import SettingError, tell
 from nearer.extras import load_plugin
 from nearer.methods.contract import Batch, Inputs, Losses, Method, Modules, Outputs, Pass, RecordForm, Tokens
+from nearer.methods.ct import CT, CTSettings
 from nearer.methods.debcse import DebCSE, DebCSESettings
 from nearer.methods.diffcse import DiffCSE, DiffCSESettings
+from nearer.methods.esimcse import ESimCSE, ESimCSESettings
 from nearer.methods.facts import MethodFacts, Paper
 from nearer.methods.infocse import InfoCSE, InfoCSESettings
 from nearer.methods.lists import ListsSettings, ScoredListsTraining
@@ -19,6 +21,7 @@ from nearer.methods.promptbert import PromptBERT, PromptBERTSettings
 from nearer.methods.rankcse import RankCSE, RankCSESettings
 from nearer.methods.rankencoder import RankEncoderSettings, RankEncoderTraining
 from nearer.methods.refine import Refinement, RefinementSettings
+from nearer.methods.sbert import SBERT, SBERTSettings
 from nearer.methods.scored_pairs import ScoredPairs, ScoredPairsSettings
 from nearer.methods.simcse import SimCSE, SimCSESettings
 from nearer.methods.sncse import SNCSE, SNCSESettings
@@ -36,9 +39,12 @@ METHODS: dict[str, type[Method]] = {
         PromptBERT,
         SNCSE,
         DiffCSE,
+        ESimCSE,
         ScoredPairs,
         TSDAE,
         InfoCSE,
+        CT,
+        SBERT,
     )
 }
 ENTRY_POINTS = "nearer.methods"
@@ -72,14 +78,19 @@ def _load_entry_points() -> None:
 
 
 __all__ = [
+    "CT",
     "METHODS",
+    "SBERT",
     "SNCSE",
     "TSDAE",
     "Batch",
+    "CTSettings",
     "DebCSE",
     "DebCSESettings",
     "DiffCSE",
     "DiffCSESettings",
+    "ESimCSE",
+    "ESimCSESettings",
     "InfoCSE",
     "InfoCSESettings",
     "Inputs",
@@ -100,6 +111,7 @@ __all__ = [
     "RecordForm",
     "Refinement",
     "RefinementSettings",
+    "SBERTSettings",
     "SNCSESettings",
     "ScoredListsTraining",
     "ScoredPairs",

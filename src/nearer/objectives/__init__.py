@@ -3,6 +3,7 @@
 from nearer.objectives.alternating_norm import alternating_norm
 from nearer.objectives.best_of_list import best_of_list
 from nearer.objectives.bidirectional_margin import bidirectional_margin
+from nearer.objectives.contrastive_tension import contrastive_tension
 from nearer.objectives.fused_ranking import fuse, fused_ranking
 from nearer.objectives.info_nce import contrast, info_nce
 from nearer.objectives.list_mle import list_mle
@@ -14,6 +15,7 @@ from nearer.objectives.rank_regression import rank_regression
 from nearer.objectives.ranking_consistency import ranking_consistency
 from nearer.objectives.replaced_tokens import replaced_tokens
 from nearer.objectives.scored_pairs import angle, cosent
+from nearer.objectives.sentence_pairs import cosine_regression, pair_classes
 
 __all__ = [
     "alternating_norm",
@@ -21,7 +23,9 @@ __all__ = [
     "best_of_list",
     "bidirectional_margin",
     "contrast",
+    "contrastive_tension",
     "cosent",
+    "cosine_regression",
     "fuse",
     "fused_ranking",
     "info_nce",
@@ -30,6 +34,7 @@ __all__ = [
     "list_order",
     "margin_mse",
     "masked_language",
+    "pair_classes",
     "rank_regression",
     "ranking_consistency",
     "replaced_tokens",

@@ -50,10 +50,11 @@ class Augmenter:
         *,
         around: tuple[int, int] | None = None,
         longest: int | None = None,
+        most: Callable[[int], int] | None = None,
     ) -> None:
         """around: how many tokens at either end stay, such as a template's; None: special ones.
 
-        longest: of what is made.
+        longest: of what is made. most: of so many tokens, how many word_repetition doubles at most.
         """
         if kind not in AUGMENTATIONS:
             raise SettingError(f"augmentation: {kind!r} is not one of {', '.join(AUGMENTATIONS)}.")
@@ -63,6 +64,7 @@ class Augmenter:
         self.around = around
         self.longest = longest
         self.rate = rate
+        self.most = most or (lambda tokens: min(MOST_REPEATED, int(rate * tokens)))
         self.begins = begins_word(tokenizer)
         self.special = set(tokenizer.all_special_ids)
         self.changes: dict[str, Callable[[Words, np.random.Generator], Words]] = {
@@ -104,7 +106,7 @@ class Augmenter:
 
     def _repeat(self, inner: Ids, room: int, random: np.random.Generator) -> Ids:
         """Some tokens twice (ESimCSE, §3.2): a number drawn from 0 to `rate` of them, so that length tells nothing."""
-        count = int(random.integers(0, 1 + min(MOST_REPEATED, int(self.rate * len(inner)))))
+        count = int(random.integers(0, 1 + self.most(len(inner))))
         count = min(count, room)
         twice = random.permutation(len(inner))[:count]
         times = np.ones(len(inner), dtype=np.int64)

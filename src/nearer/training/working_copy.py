@@ -82,6 +82,13 @@ class WorkingCopy:
             torch._foreach_copy_([copied.values for copied in self.copies], [copied.master for copied in self.copies])
 
     @torch.no_grad()
+    def renew_frozen(self) -> None:
+        """Bring the copies of weights that are not trained up to date: a method may change these itself."""
+        frozen = [copied for copied in self.copies if not copied.master.requires_grad]
+        if frozen:
+            torch._foreach_copy_([copied.values for copied in frozen], [copied.master for copied in frozen])
+
+    @torch.no_grad()
     def collect(self) -> None:
         """Add the copies' gradients to those of the trained weights, and forget them."""
         for copied in self.copies:
@@ -122,7 +129,8 @@ class WorkingCopy:
         fused = FusedSelfAttention(attention)
         for kind in ("weight", "bias"):
             masters = [getattr(part, kind) for part in fused.parts]
-            own = nn.Parameter(torch.cat([master.detach().to(dtype) for master in masters]))
+            joined = torch.cat([master.detach().to(dtype) for master in masters])
+            own = nn.Parameter(joined, requires_grad=masters[0].requires_grad)
             setattr(fused, kind, own)
             start = 0
             for master in masters:
