@@ -8,8 +8,8 @@ from collections import deque
 from typing import Any
 
 import pytest
-from misbehaving_server import completion, echo, serving, wait_for
 
+from misbehaving_server import completion, echo, serving, wait_for
 from nearer.construct.engines import is_server, load_engine
 from nearer.construct.engines.chat_server import ChatServerEngine
 from nearer.construct.engines.decoding import TokenSampling
