@@ -13,12 +13,14 @@ from nearer.methods.arccse import ArcCSE, ArcCSESettings
 from nearer.methods.consert import ConSERT, ConSERTSettings
 from nearer.methods.contract import Batch, Inputs, Losses, Method, Modules, Outputs, Pass, RecordForm, Tokens
 from nearer.methods.ct import CT, CTSettings
+from nearer.methods.dclr import DCLR, DCLRSettings
 from nearer.methods.debcse import DebCSE, DebCSESettings
 from nearer.methods.diffcse import DiffCSE, DiffCSESettings
 from nearer.methods.esimcse import ESimCSE, ESimCSESettings
 from nearer.methods.facts import MethodFacts, Paper
 from nearer.methods.infocse import InfoCSE, InfoCSESettings
 from nearer.methods.lists import ListsSettings, ScoredListsTraining
+from nearer.methods.pcl import PCL, PCLSettings
 from nearer.methods.promptbert import PromptBERT, PromptBERTSettings
 from nearer.methods.rankcse import RankCSE, RankCSESettings
 from nearer.methods.rankencoder import RankEncoderSettings, RankEncoderTraining
@@ -44,6 +46,8 @@ METHODS: dict[str, type[Method]] = {
         ESimCSE,
         ArcCSE,
         ConSERT,
+        DCLR,
+        PCL,
         ScoredPairs,
         TSDAE,
         InfoCSE,
@@ -83,7 +87,9 @@ def _load_entry_points() -> None:
 
 __all__ = [
     "CT",
+    "DCLR",
     "METHODS",
+    "PCL",
     "SBERT",
     "SNCSE",
     "TSDAE",
@@ -93,6 +99,7 @@ __all__ = [
     "CTSettings",
     "ConSERT",
     "ConSERTSettings",
+    "DCLRSettings",
     "DebCSE",
     "DebCSESettings",
     "DiffCSE",
@@ -108,6 +115,7 @@ __all__ = [
     "MethodFacts",
     "Modules",
     "Outputs",
+    "PCLSettings",
     "Paper",
     "Pass",
     "PromptBERT",

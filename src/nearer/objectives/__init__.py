@@ -12,7 +12,9 @@ from nearer.objectives.list_net import list_net
 from nearer.objectives.list_order import list_order
 from nearer.objectives.margin_mse import margin_mse
 from nearer.objectives.masked_language import masked_language
+from nearer.objectives.noise_negatives import harder_noise, noise_cross_entropy
 from nearer.objectives.nt_xent import nt_xent
+from nearer.objectives.peer_contrast import agreement, group_contrast, group_logits
 from nearer.objectives.rank_regression import rank_regression
 from nearer.objectives.ranking_consistency import ranking_consistency
 from nearer.objectives.replaced_tokens import replaced_tokens
@@ -20,6 +22,7 @@ from nearer.objectives.scored_pairs import angle, cosent
 from nearer.objectives.sentence_pairs import cosine_regression, pair_classes
 
 __all__ = [
+    "agreement",
     "alternating_norm",
     "angle",
     "arc_con",
@@ -31,6 +34,9 @@ __all__ = [
     "cosine_regression",
     "fuse",
     "fused_ranking",
+    "group_contrast",
+    "group_logits",
+    "harder_noise",
     "info_nce",
     "list_mle",
     "list_net",
@@ -38,6 +44,7 @@ __all__ = [
     "margin_mse",
     "masked_language",
     "masked_order",
+    "noise_cross_entropy",
     "nt_xent",
     "pair_classes",
     "rank_regression",
