@@ -16,6 +16,7 @@ from nearer.methods.diffcse import DiffCSE, DiffCSESettings
 from nearer.methods.esimcse import ESimCSE, ESimCSESettings
 from nearer.methods.facts import MethodFacts, Paper
 from nearer.methods.infocse import InfoCSE, InfoCSESettings
+from nearer.methods.isbert import ISBERT, ISBERTSettings
 from nearer.methods.lists import ListsSettings, ScoredListsTraining
 from nearer.methods.promptbert import PromptBERT, PromptBERTSettings
 from nearer.methods.rankcse import RankCSE, RankCSESettings
@@ -45,6 +46,7 @@ METHODS: dict[str, type[Method]] = {
         InfoCSE,
         CT,
         SBERT,
+        ISBERT,
     )
 }
 ENTRY_POINTS = "nearer.methods"
@@ -79,6 +81,7 @@ def _load_entry_points() -> None:
 
 __all__ = [
     "CT",
+    "ISBERT",
     "METHODS",
     "SBERT",
     "SNCSE",
@@ -91,6 +94,7 @@ __all__ = [
     "DiffCSESettings",
     "ESimCSE",
     "ESimCSESettings",
+    "ISBERTSettings",
     "InfoCSE",
     "InfoCSESettings",
     "Inputs",

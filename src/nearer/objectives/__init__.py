@@ -11,6 +11,7 @@ from nearer.objectives.list_net import list_net
 from nearer.objectives.list_order import list_order
 from nearer.objectives.margin_mse import margin_mse
 from nearer.objectives.masked_language import masked_language
+from nearer.objectives.mutual_information import mutual_information
 from nearer.objectives.rank_regression import rank_regression
 from nearer.objectives.ranking_consistency import ranking_consistency
 from nearer.objectives.replaced_tokens import replaced_tokens
@@ -34,6 +35,7 @@ __all__ = [
     "list_order",
     "margin_mse",
     "masked_language",
+    "mutual_information",
     "pair_classes",
     "rank_regression",
     "ranking_consistency",
