@@ -114,7 +114,7 @@ def recorded_steps(name: str, tiny_model: Callable[[str], Path], corpus: Path, t
     plain = load_recipe(recipe_name, {"teachers": ["x"]} if recipe_name.startswith("rank") else {})
     if plain.training.pooling is None:
         overrides["pooling"] = "cls"
-    if recipe_name.startswith(("rank", "refine", "lists")):
+    if recipe_name.startswith(("rank", "refine", "lists", "multicsr")):
         overrides["teachers"] = [{"model": str(tiny_model("bert")), "pooling": "mean"}]
     if plain.training.template is not None:  # the papers' are long in the tiny model's letters
         overrides |= {"template": "a man {sentence} is [MASK]", "max_length": 24}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 METHODS = (
     *("simcse", "rankcse", "rankencoder", "debcse", "refine", "lists", "promptbert", "sncse", "diffcse"),
-    *("esimcse",),
+    *("esimcse", "arccse", "consert"),
     "cosent",
     *("tsdae", "infocse", "ct", "sbert", "isbert"),
 )

@@ -9,6 +9,8 @@ from importlib.metadata import entry_points
 
 from nearer.errors import SettingError, tell
 from nearer.extras import load_plugin
+from nearer.methods.arccse import ArcCSE, ArcCSESettings
+from nearer.methods.consert import ConSERT, ConSERTSettings
 from nearer.methods.contract import Batch, Inputs, Losses, Method, Modules, Outputs, Pass, RecordForm, Tokens
 from nearer.methods.ct import CT, CTSettings
 from nearer.methods.debcse import DebCSE, DebCSESettings
@@ -41,6 +43,8 @@ METHODS: dict[str, type[Method]] = {
         SNCSE,
         DiffCSE,
         ESimCSE,
+        ArcCSE,
+        ConSERT,
         ScoredPairs,
         TSDAE,
         InfoCSE,
@@ -86,8 +90,12 @@ __all__ = [
     "SBERT",
     "SNCSE",
     "TSDAE",
+    "ArcCSE",
+    "ArcCSESettings",
     "Batch",
     "CTSettings",
+    "ConSERT",
+    "ConSERTSettings",
     "DebCSE",
     "DebCSESettings",
     "DiffCSE",
