@@ -18,6 +18,7 @@ from nearer.methods.diffcse import DiffCSE, DiffCSESettings
 from nearer.methods.esimcse import ESimCSE, ESimCSESettings
 from nearer.methods.facts import MethodFacts, Paper
 from nearer.methods.infocse import InfoCSE, InfoCSESettings
+from nearer.methods.isbert import ISBERT, ISBERTSettings
 from nearer.methods.lists import ListsSettings, ScoredListsTraining
 from nearer.methods.promptbert import PromptBERT, PromptBERTSettings
 from nearer.methods.rankcse import RankCSE, RankCSESettings
@@ -49,6 +50,7 @@ METHODS: dict[str, type[Method]] = {
         InfoCSE,
         CT,
         SBERT,
+        ISBERT,
     )
 }
 ENTRY_POINTS = "nearer.methods"
@@ -83,6 +85,7 @@ def _load_entry_points() -> None:
 
 __all__ = [
     "CT",
+    "ISBERT",
     "METHODS",
     "SBERT",
     "SNCSE",
@@ -99,6 +102,7 @@ __all__ = [
     "DiffCSESettings",
     "ESimCSE",
     "ESimCSESettings",
+    "ISBERTSettings",
     "InfoCSE",
     "InfoCSESettings",
     "Inputs",

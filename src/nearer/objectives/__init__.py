@@ -12,6 +12,7 @@ from nearer.objectives.list_net import list_net
 from nearer.objectives.list_order import list_order
 from nearer.objectives.margin_mse import margin_mse
 from nearer.objectives.masked_language import masked_language
+from nearer.objectives.mutual_information import mutual_information
 from nearer.objectives.nt_xent import nt_xent
 from nearer.objectives.rank_regression import rank_regression
 from nearer.objectives.ranking_consistency import ranking_consistency
@@ -38,6 +39,7 @@ __all__ = [
     "margin_mse",
     "masked_language",
     "masked_order",
+    "mutual_information",
     "nt_xent",
     "pair_classes",
     "rank_regression",
