@@ -9,6 +9,8 @@ from importlib.metadata import entry_points
 
 from nearer.errors import SettingError, tell
 from nearer.extras import load_plugin
+from nearer.methods.arccse import ArcCSE, ArcCSESettings
+from nearer.methods.consert import ConSERT, ConSERTSettings
 from nearer.methods.contract import Batch, Inputs, Losses, Method, Modules, Outputs, Pass, RecordForm, Tokens
 from nearer.methods.ct import CT, CTSettings
 from nearer.methods.debcse import DebCSE, DebCSESettings
@@ -16,6 +18,7 @@ from nearer.methods.diffcse import DiffCSE, DiffCSESettings
 from nearer.methods.esimcse import ESimCSE, ESimCSESettings
 from nearer.methods.facts import MethodFacts, Paper
 from nearer.methods.infocse import InfoCSE, InfoCSESettings
+from nearer.methods.isbert import ISBERT, ISBERTSettings
 from nearer.methods.lists import ListsSettings, ScoredListsTraining
 from nearer.methods.promptbert import PromptBERT, PromptBERTSettings
 from nearer.methods.rankcse import RankCSE, RankCSESettings
@@ -40,11 +43,14 @@ METHODS: dict[str, type[Method]] = {
         SNCSE,
         DiffCSE,
         ESimCSE,
+        ArcCSE,
+        ConSERT,
         ScoredPairs,
         TSDAE,
         InfoCSE,
         CT,
         SBERT,
+        ISBERT,
     )
 }
 ENTRY_POINTS = "nearer.methods"
@@ -79,18 +85,24 @@ def _load_entry_points() -> None:
 
 __all__ = [
     "CT",
+    "ISBERT",
     "METHODS",
     "SBERT",
     "SNCSE",
     "TSDAE",
+    "ArcCSE",
+    "ArcCSESettings",
     "Batch",
     "CTSettings",
+    "ConSERT",
+    "ConSERTSettings",
     "DebCSE",
     "DebCSESettings",
     "DiffCSE",
     "DiffCSESettings",
     "ESimCSE",
     "ESimCSESettings",
+    "ISBERTSettings",
     "InfoCSE",
     "InfoCSESettings",
     "Inputs",

@@ -29,7 +29,7 @@ def info_nce(
 
     One direction only, anchors against positives. Row i of all tensors belongs together. What is excluded is left out
     of the sum, as if it were not in the batch. With more negatives q_m, which belong to no anchor,
-    Σ_m exp(sim(h_i, q_m)/τ) is added below (ESimCSE, Eq. 6).
+    Σ_m exp(sim(h_i, q_m)/τ) is added below (ESimCSE).
 
     Args:
         anchors: The vectors h_i.
