@@ -1,5 +1,5 @@
 # make test    set up .venv and run the tests          make check   linting, formatting, types
-# make demo    train on this machine's docstrings, offline make test-slow  real models and data ($NEARER_SHARED, minutes)
+# make demo    adapt to this machine's docstrings, offline make test-slow  real models and data ($NEARER_SHARED, minutes)
 # make browser install Chromium (Debian, Ubuntu) for the tests that look at pages; without one they are skipped
 # make pictures the screenshots of docs/images, as the browser tests make them
 # make fuzz    the fuzz targets of tests/fuzz, with $(FUZZ) examples each (minutes to hours)
