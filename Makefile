@@ -15,7 +15,8 @@ PICTURES := page-compare-desktop-light page-map-desktop-light page-search-phone-
 
 FUZZ ?= 5000
 LOWEST ?= tests/text tests/encoder tests/export/test_onnx_by_name.py tests/search/test_search_index.py tests/cli/test_model_commands.py \
-  tests/training/test_run.py tests/serve/test_serve_endpoints.py tests/analysis/test_figures.py tests/construct/test_surface.py tests/adaptation tests/search/test_hybrid.py
+  tests/training/test_run.py tests/serve/test_serve_endpoints.py tests/analysis/test_figures.py tests/construct/test_surface.py \
+  tests/adaptation tests/search/test_hybrid.py
 
 .PHONY: setup browser test test-slow test-lowest coverage fuzz architectures check format hooks demo docs wheel wheel-test pictures clean
 

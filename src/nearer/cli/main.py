@@ -25,6 +25,7 @@ from nearer.cli import (
     data,
     doctor,
     export,
+    mine,
     models,
     report,
     search,
@@ -121,6 +122,7 @@ app.command()(baselines.static_words)
 app.command()(serve.serve)
 app.command()(export.convert)
 app.add_typer(construct.app, name="construct")
+app.add_typer(mine.app, name="mine")
 app.add_typer(search.app, name="search")
 app.add_typer(data.app, name="data")
 app.add_typer(bench.app, name="bench")

@@ -9,18 +9,26 @@ from importlib.metadata import entry_points
 
 from nearer.errors import SettingError, tell
 from nearer.extras import load_plugin
+from nearer.methods.arccse import ArcCSE, ArcCSESettings
+from nearer.methods.consert import ConSERT, ConSERTSettings
 from nearer.methods.contract import Batch, Inputs, Losses, Method, Modules, Outputs, Pass, RecordForm, Tokens
+from nearer.methods.ct import CT, CTSettings
 from nearer.methods.debcse import DebCSE, DebCSESettings
 from nearer.methods.diffcse import DiffCSE, DiffCSESettings
+from nearer.methods.esimcse import ESimCSE, ESimCSESettings
 from nearer.methods.facts import MethodFacts, Paper
+from nearer.methods.infocse import InfoCSE, InfoCSESettings
+from nearer.methods.isbert import ISBERT, ISBERTSettings
 from nearer.methods.lists import ListsSettings, ScoredListsTraining
 from nearer.methods.promptbert import PromptBERT, PromptBERTSettings
 from nearer.methods.rankcse import RankCSE, RankCSESettings
 from nearer.methods.rankencoder import RankEncoderSettings, RankEncoderTraining
 from nearer.methods.refine import Refinement, RefinementSettings
+from nearer.methods.sbert import SBERT, SBERTSettings
 from nearer.methods.scored_pairs import ScoredPairs, ScoredPairsSettings
 from nearer.methods.simcse import SimCSE, SimCSESettings
 from nearer.methods.sncse import SNCSE, SNCSESettings
+from nearer.methods.tsdae import TSDAE, TSDAESettings
 
 METHODS: dict[str, type[Method]] = {
     method.facts.name: method
@@ -34,7 +42,15 @@ METHODS: dict[str, type[Method]] = {
         PromptBERT,
         SNCSE,
         DiffCSE,
+        ESimCSE,
+        ArcCSE,
+        ConSERT,
         ScoredPairs,
+        TSDAE,
+        InfoCSE,
+        CT,
+        SBERT,
+        ISBERT,
     )
 }
 ENTRY_POINTS = "nearer.methods"
@@ -68,13 +84,27 @@ def _load_entry_points() -> None:
 
 
 __all__ = [
+    "CT",
+    "ISBERT",
     "METHODS",
+    "SBERT",
     "SNCSE",
+    "TSDAE",
+    "ArcCSE",
+    "ArcCSESettings",
     "Batch",
+    "CTSettings",
+    "ConSERT",
+    "ConSERTSettings",
     "DebCSE",
     "DebCSESettings",
     "DiffCSE",
     "DiffCSESettings",
+    "ESimCSE",
+    "ESimCSESettings",
+    "ISBERTSettings",
+    "InfoCSE",
+    "InfoCSESettings",
     "Inputs",
     "ListsSettings",
     "Losses",
@@ -93,12 +123,14 @@ __all__ = [
     "RecordForm",
     "Refinement",
     "RefinementSettings",
+    "SBERTSettings",
     "SNCSESettings",
     "ScoredListsTraining",
     "ScoredPairs",
     "ScoredPairsSettings",
     "SimCSE",
     "SimCSESettings",
+    "TSDAESettings",
     "Tokens",
     "known_methods",
     "register_method",

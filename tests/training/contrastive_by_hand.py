@@ -1,0 +1,111 @@
+"""Relatives of SimCSE as plain loops from the papers: one sentence at a time, nothing padded, float32.
+
+Each function gives the loss of one batch. Rows are those that the method drew; what is made of them is not its code.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nearer.training.trainer import Trainer
+
+
+def rows_of(trainer: Trainer, number: int, name: str) -> list[Any]:
+    return list(trainer.method.inputs(trainer.feed.batch(number)).passes[name].rows)
+
+
+def cls_vector(encoder: Any, ids: Any) -> Tensor:
+    """[CLS] through the head of training."""
+    state = encoder.backbone(input_ids=torch.tensor(ids.tolist())[None]).last_hidden_state[0, 0]
+    return torch.tanh(encoder.head.linear.weight @ state + encoder.head.linear.bias)
+
+
+def cosine(one: Tensor, other: Tensor) -> Tensor:
+    return torch.dot(one, other) / one.norm() / other.norm()
+
+
+class MomentumQueueByHand:
+    """ESimCSE's queue as a list, and its encoder as a copy whose weights are moved one by one."""
+
+    def __init__(self, model: nn.ModuleDict, size: int, momentum: float) -> None:
+        self.encoder = copy.deepcopy(model["encoder"])
+        self.size, self.momentum = size, momentum
+        self.vectors: list[Tensor] = []
+
+    @torch.no_grad()
+    def push(self, model: Any, rows: list[Any]) -> None:
+        self.vectors = [*(cls_vector(self.encoder, ids) for ids in rows), *self.vectors][: self.size]
+        for own, other in zip(self.encoder.parameters(), model["encoder"].parameters(), strict=True):
+            own.copy_(self.momentum * own + (1 - self.momentum) * other)
+
+
+def contrast(anchors: list[Tensor], positives: list[Tensor], more: list[Tensor], temperature: float) -> Tensor:
+    losses = []
+    for i, anchor in enumerate(anchors):
+        near = torch.stack([cosine(anchor, other) for other in (*positives, *more)]) / temperature
+        losses.append(-(near[i].exp() / near.exp().sum()).log())
+    return torch.stack(losses).mean()
+
+
+def esimcse(trainer: Trainer, model: Any, number: int, queue: MomentumQueueByHand) -> Tensor:
+    anchors, positives = rows_of(trainer, number, "anchors"), rows_of(trainer, number, "positives")
+    first, second = ([cls_vector(model["encoder"], ids) for ids in rows] for rows in (anchors, positives))
+    loss = contrast(first, second, queue.vectors, 0.05)
+    queue.push(model, anchors)
+    return loss
+
+
+def arccse(trainer: Trainer, model: Any, number: int) -> Tensor:
+    settings: Any = trainer.method.settings
+    vectors = {
+        name: [cls_vector(model["encoder"], ids) for ids in rows_of(trainer, number, name)]
+        for name in ("anchors", "positives", "less", "more")
+    }
+    losses, orders = [], []
+    for i, anchor in enumerate(vectors["anchors"]):
+        near = [cosine(anchor, other) for other in vectors["positives"]]
+        margin = torch.tensor(settings.angular_margin).deg2rad()
+        # without dropout both views are one: an angle of 0, whose sine has no gradient
+        near[i] = near[i] * margin.cos() - (1 - near[i] ** 2).clamp(min=1e-6).sqrt() * margin.sin()
+        terms = (torch.stack(near) / 0.05).exp()
+        losses.append(-(terms[i] / terms.sum()).log())
+        if len(rows_of(trainer, number, "anchors")[i]) >= settings.shortest_masked:
+            difference = cosine(anchor, vectors["more"][i]) - cosine(anchor, vectors["less"][i])
+            orders.append((difference + settings.order_margin).clamp(min=0))
+    return torch.stack(losses).mean() + settings.order_weight * torch.stack(orders).mean()
+
+
+def consert(trainer: Trainer, model: Any, number: int) -> Tensor:
+    """Embeddings by hand: words, positions and kinds summed, normalised, then cut."""
+    passes = trainer.method.inputs(trainer.feed.batch(number)).passes
+    encoder = model["encoder"]
+    table = encoder.backbone.embeddings
+    views: list[list[Tensor]] = []
+    for each in (passes["first"], passes["second"]):
+        found = []
+        for i, row in enumerate(each.rows):
+            ids = torch.tensor(row.tolist())
+            positions = torch.arange(len(ids)) if each.positions is None else torch.tensor(each.positions[i].tolist())
+            summed = table.word_embeddings.weight[ids] + table.position_embeddings.weight[positions]
+            states = table.LayerNorm(summed + table.token_type_embeddings.weight[0])
+            if each.kept_features is not None:
+                states = states * torch.tensor(each.kept_features[i]).float()
+            if each.kept_tokens is not None:
+                states = states * torch.tensor(each.kept_tokens[i]).float()[:, None]
+            states = states[None]
+            for block in encoder.backbone.encoder.layer:
+                states = block(states)
+                states = states[0] if isinstance(states, tuple) else states
+            found.append(torch.tanh(encoder.head.linear.weight @ states[0, 0] + encoder.head.linear.bias))
+        views.append(found)
+    losses = []
+    for own, other in (views, views[::-1]):
+        for i, vector in enumerate(own):
+            near = (cosine(vector, other[i]) / 0.1).exp()
+            far = [(cosine(vector, each[j]) / 0.1).exp() for each in views for j in range(len(own)) if j != i]
+            losses.append(-(near / (near + torch.stack(far).sum())).log())
+    return torch.stack(losses).mean()
