@@ -1,4 +1,4 @@
-"""The losses of CT and SBERT against loops in float64."""
+"""The losses of CT, SBERT and IS-BERT against loops in float64."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from nearer.objectives import contrastive_tension, cosine_regression, pair_classes
+from nearer.objectives import contrastive_tension, cosine_regression, mutual_information, pair_classes
 
 
 def numbers(*shape: int, seed: int) -> Tensor:
@@ -53,3 +53,20 @@ def test_regression_is_on_cosines() -> None:
         dot = sum(x * y for x, y in zip(a, b, strict=True))
         each.append((dot / math.hypot(*a) / math.hypot(*b) - score) ** 2)
     assert cosine_regression(first, second, scores).item() == pytest.approx(sum(each) / 6, abs=1e-12)
+
+
+@pytest.mark.parametrize("sentences", [1, 4])
+def test_mutual_information_is_the_jensen_shannon_estimate(sentences: int) -> None:
+    scores, real = 3 * numbers(9, sentences, seed=7), [True] * 7 + [False] * 2
+    owner = [part % sentences for part in range(9)]
+    near, far = [], []
+    for part in range(7):
+        for sentence in range(sentences):
+            r = scores[part, sentence].item()
+            if owner[part] == sentence:
+                near.append(math.log(2) - math.log1p(math.exp(-r)))
+            else:
+                far.append(math.log1p(math.exp(-r)) + r - math.log(2))
+    wanted = sum(far) / (7 * max(1, sentences - 1)) - sum(near) / 7
+    own = torch.tensor(owner)[:, None] == torch.arange(sentences)
+    assert mutual_information(scores, own, torch.tensor(real)).item() == pytest.approx(wanted, abs=1e-12)

@@ -15,10 +15,12 @@ from nearer.methods.contract import Batch, Inputs, Losses, Method, Modules, Outp
 from nearer.methods.ct import CT, CTSettings
 from nearer.methods.dclr import DCLR, DCLRSettings
 from nearer.methods.debcse import DebCSE, DebCSESettings
+from nearer.methods.declutr import DeCLUTR, DeCLUTRSettings
 from nearer.methods.diffcse import DiffCSE, DiffCSESettings
 from nearer.methods.esimcse import ESimCSE, ESimCSESettings
 from nearer.methods.facts import MethodFacts, Paper
 from nearer.methods.infocse import InfoCSE, InfoCSESettings
+from nearer.methods.isbert import ISBERT, ISBERTSettings
 from nearer.methods.lists import ListsSettings, ScoredListsTraining
 from nearer.methods.pcl import PCL, PCLSettings
 from nearer.methods.promptbert import PromptBERT, PromptBERTSettings
@@ -53,6 +55,8 @@ METHODS: dict[str, type[Method]] = {
         InfoCSE,
         CT,
         SBERT,
+        ISBERT,
+        DeCLUTR,
     )
 }
 ENTRY_POINTS = "nearer.methods"
@@ -88,6 +92,7 @@ def _load_entry_points() -> None:
 __all__ = [
     "CT",
     "DCLR",
+    "ISBERT",
     "METHODS",
     "PCL",
     "SBERT",
@@ -100,12 +105,15 @@ __all__ = [
     "ConSERT",
     "ConSERTSettings",
     "DCLRSettings",
+    "DeCLUTR",
+    "DeCLUTRSettings",
     "DebCSE",
     "DebCSESettings",
     "DiffCSE",
     "DiffCSESettings",
     "ESimCSE",
     "ESimCSESettings",
+    "ISBERTSettings",
     "InfoCSE",
     "InfoCSESettings",
     "Inputs",

@@ -12,6 +12,7 @@ from nearer.objectives.list_net import list_net
 from nearer.objectives.list_order import list_order
 from nearer.objectives.margin_mse import margin_mse
 from nearer.objectives.masked_language import masked_language
+from nearer.objectives.mutual_information import mutual_information
 from nearer.objectives.noise_negatives import harder_noise, noise_cross_entropy
 from nearer.objectives.nt_xent import nt_xent
 from nearer.objectives.peer_contrast import agreement, group_contrast, group_logits
@@ -44,6 +45,7 @@ __all__ = [
     "margin_mse",
     "masked_language",
     "masked_order",
+    "mutual_information",
     "noise_cross_entropy",
     "nt_xent",
     "pair_classes",
