@@ -75,6 +75,11 @@ class Standing:
     def average_of(self, kind: str) -> Spread | None:
         return _spread([run.averages.get(kind) for run in self.seeds])
 
+    def is_below_best(self, kind: str) -> bool:
+        """Whether it can be told from the best of a kind."""
+        difference = self.against_best.get(kind)
+        return difference is not None and difference.is_certain
+
     @property
     def dev(self) -> Spread | None:
         return _spread([run.dev for run in self.seeds])

@@ -1,7 +1,6 @@
 """The page of a league: one file that asks for nothing from anywhere, with tables to sort and filter.
 
-`page.html.jinja` has the words. Here are the tables and drawings that it puts between them, and nothing that the
-outcome does not say.
+`page.html.jinja` has the words, `tables.py` the tables. Here they are put together, with the curves between them.
 """
 
 from __future__ import annotations
@@ -11,34 +10,31 @@ from pathlib import Path
 
 from nearer.evaluation.tasks import kind_name
 from nearer.league.outcome import RESAMPLES, Division, LeagueOutcome, Standing
-from nearer.league.statistics import Difference, Spread
-from nearer.report.chart import Chart, described, figures, interval, legend, linear
-from nearer.report.chart import figure as drawing
-from nearer.report.markup import (
-    LACKING,
-    Html,
-    cell,
-    code,
-    count,
-    duration,
-    element,
-    figure,
-    join,
-    listed,
-    signed,
-    table,
+from nearer.league.tables import (
+    show_difference,
+    show_spread,
+    tabulate_agreement,
+    tabulate_cost,
+    tabulate_differences,
+    tabulate_flips,
+    tabulate_published,
+    tabulate_ranks,
+    tabulate_standings,
+    tabulate_tests,
+    tabulate_tuning,
 )
+from nearer.report.chart import Chart, described, figures, legend, linear
+from nearer.report.chart import figure as drawing
+from nearer.report.markup import Html, code, count, duration, element, join, listed
 from nearer.report.template import HERE as REPORT
 from nearer.report.template import STYLES, fill_template, read_markup
 from nearer.storage.sealed import write_sealed_json
 from nearer.storage.whole import write_whole
-from nearer.sweeps.grid import point_name
 from nearer.versions import VERSION
 
 HERE = Path(__file__).parent
 RESULTS, PAGE = "results.json", "league.html"
 LINES = 6  # methods in one chart: as many as there are colours
-MIB = 2**20
 
 
 def write_outcome(outcome: LeagueOutcome) -> None:
@@ -62,9 +58,10 @@ class ShownDivision:
     agreement: Html
     cost: Html
     curves: Html
+    untrained: list[str]
     tuning: Html
     published: Html
-    unplaced: list[Standing]
+    unplaced: list[str]
 
 
 def render_page(outcome: LeagueOutcome) -> str:
@@ -104,9 +101,10 @@ def show_division(division: Division, outcome: LeagueOutcome, number: int) -> Sh
         agreement=tabulate_agreement(division) if division.agreement and len(division.standings) > 1 else Html(),
         cost=tabulate_cost(division) if kinds else Html(),
         curves=draw_curves(division),
+        untrained=find_untrained(division),
         tuning=tabulate_tuning(division),
         published=tabulate_published(division),
-        unplaced=division.unplaced,
+        unplaced=[f"{each.method}: {_why_unplaced(each)}" for each in division.unplaced],
     )
 
 
@@ -115,141 +113,16 @@ def say_verdict(division: Division, baseline: str) -> Html:
     if best is None or primary is None:
         return join(["No method has been scored on ", element("strong", division.backbone), " yet."])
     average = best.average_of(primary)
-    parts = [element("strong", best.method), f" stands first on {kind_name(primary)} with {_spread(average)}."]
-    level = [each.method for each in division.standings[1:] if not _is_certain(each.against_best.get(primary))]
+    parts = [element("strong", best.method), f" stands first on {kind_name(primary)} with {show_spread(average)}."]
+    level = [each.method for each in division.standings[1:] if not each.is_below_best(primary)]
     if level:
         parts.append(f" {listed(level)} cannot be told from it.")
     elif len(division.standings) > 1:
         parts.append(" No other method reaches it.")
     gain = best.against_baseline.get(primary)
     if gain is not None:
-        parts.append(f" It is {_difference(gain)} points above {baseline}.")
+        parts.append(f" It is {show_difference(gain)} points above {baseline}.")
     return join(parts)
-
-
-def tabulate_standings(division: Division, baseline: str) -> Html:
-    primary = division.primary or ""
-    head = ["method", *map(kind_name, division.kinds), f"less {baseline}", "dev", "ms a step", "needs"]
-    best = {kind: max(_means(division, kind), default=None) for kind in division.kinds}
-    rows = []
-    for standing in division.standings:
-        averages = []
-        for kind in division.kinds:
-            found = standing.average_of(kind)
-            top = found is not None and found.mean == best[kind]
-            averages.append(cell(_spread(found), kind="best" if top else None))
-        difference = standing.against_baseline.get(primary)
-        rows.append(
-            [
-                standing.method,
-                *averages,
-                LACKING if difference is None else _difference(difference),
-                _spread(standing.dev),
-                figure(_milliseconds(standing), 1),
-                cell(standing.needs, kind="words"),
-            ]
-        )
-    return table("Averages over the tests of each kind × 100, with 95 % intervals over seeds", head, rows)
-
-
-def tabulate_tests(division: Division, kind: str) -> Html:
-    """Every test of a kind; the best of each stands out."""
-    names = division.kinds[kind]
-    spreads = {each.method: {name: each.spread_of(name) for name in names} for each in division.standings}
-    best = {name: max((found[name].mean for found in spreads.values() if found[name]), default=None) for name in names}  # type: ignore[union-attr]
-    rows = []
-    for standing in division.standings:
-        cells = [standing.method]
-        for name in names:
-            found = spreads[standing.method][name]
-            top = found is not None and found.mean == best[name]
-            cells.append(cell(_spread(found), kind="best" if top else None))
-        rows.append([*cells, _spread(standing.average_of(kind))])
-    measures = listed(list(dict.fromkeys(division.measures[name] for name in names)))
-    return table(
-        f"{kind_name(kind)}: {measures} × 100, with 95 % intervals over seeds", ["method", *names, "average"], rows
-    )
-
-
-def tabulate_differences(division: Division, kind: str, baseline: str) -> Html:
-    found = [each for standing in division.standings for each in _both(standing, kind) if each is not None]
-    known = [end for each in found for end in (each.low, each.high) if end is not None]
-    axis = (min([0.0, *known]), max([0.0, *known]))
-    rows = []
-    for standing in division.standings:
-        cells = [standing.method, _spread(standing.average_of(kind))]
-        for difference in _both(standing, kind):
-            cells += _difference_cells(difference, axis)
-        rows.append(cells)
-    head = ["method", "average", f"less {baseline}", "interval", "p", "less the best", "interval", "p"]
-    return table(f"{kind_name(kind)}: differences of averages", head, rows)
-
-
-def _both(standing: Standing, kind: str) -> tuple[Difference | None, Difference | None]:
-    return standing.against_baseline.get(kind), standing.against_best.get(kind)
-
-
-def _difference_cells(difference: Difference | None, axis: tuple[float, float]) -> list[str]:
-    if difference is None:
-        return [LACKING, LACKING, LACKING]
-    shown = cell(signed(difference.difference), kind="best" if difference.is_certain else None)
-    if difference.low is None or difference.high is None:
-        return [shown, "one seed", LACKING]
-    words = f"{signed(difference.low)} to {signed(difference.high)}"
-    label = f"{signed(difference.difference)}, from {words}"
-    drawn = interval(difference.difference, (difference.low, difference.high), axis, label=label)
-    return [shown, cell(words, drawn), figure(difference.p_value, 3)]
-
-
-def tabulate_ranks(division: Division) -> Html:
-    """The rank by the means, and from which to which rank it goes seed by seed."""
-    rows = []
-    for standing in division.standings:
-        cells = [standing.method]
-        for kind in division.kinds:
-            rank = standing.ranks.get(kind)
-            cells += [LACKING, LACKING] if rank is None else [str(rank.rank), f"{rank.best:g} to {rank.worst:g}"]
-        rows.append(cells)
-    head = [part for kind in division.kinds for part in (kind_name(kind), "by seed")]
-    agreement = [f"{kind_name(kind)} {figure(tau)}" for kind, tau in division.seed_agreement.items() if tau is not None]
-    told = f" (Kendall's τ of the orders of two seeds: {', '.join(agreement)})" if agreement else ""
-    return table(f"Ranks{told}", ["method", *head], rows)
-
-
-def tabulate_flips(division: Division, kind: str) -> Html:
-    flips = division.flips[kind]
-    methods = [each.method for each in division.standings if each.method in flips]
-    rows = []
-    for one in methods:
-        shares = [LACKING if one == other else f"{100 * flips[one][other]:.0f} %" for other in methods]
-        rows.append([one, *shares])
-    return table(f"{kind_name(kind)}: how often the order of two single runs flips", ["method", *methods], rows)
-
-
-def tabulate_agreement(division: Division) -> Html:
-    rows = [[f"{kind_name(first)} and {kind_name(second)}", figure(tau)] for first, second, tau in division.agreement]
-    caption = "Does the order hold on other kinds of tests? (Kendall's τ: 1 the same order, −1 the reverse)"
-    return table(caption, ["kinds", "τ"], rows)
-
-
-def tabulate_cost(division: Division) -> Html:
-    rows = []
-    for standing in division.standings:
-        memory = standing.peak_memory
-        extra = [standing.starts_from] * (standing.starts_from != division.model)
-        rows.append(
-            [
-                standing.method,
-                figure(_milliseconds(standing), 1),
-                LACKING if memory is None else f"{memory / MIB:,.0f}",
-                f"{standing.batch_size:,}",
-                cell(standing.data, kind="words"),
-                cell(", ".join(standing.teachers) or "none", kind="words"),
-                cell(", ".join(extra) or "the backbone", kind="words"),
-            ]
-        )
-    head = ["method", "ms a step", "MiB at most", "batch", "records", "teachers", "starts from"]
-    return table("What a method costs, and what it needs", head, rows)
 
 
 @dataclass(frozen=True)
@@ -276,7 +149,7 @@ def draw_curves(division: Division) -> Html:
         for line in group:
             chart.line(line.points, line.series, name=line.label)
         said = "; ".join(described(line.label, line.points) for line in group)
-        title = f"Dev score, {listed([line.label for line in group])}"
+        title = f"Dev score of {listed([line.label for line in group])}"
         drawn.append(join([legend(group), drawing(chart, title, label=f"Dev score over steps: {said}")]))
     return figures(*(element("div", part) for part in drawn))
 
@@ -287,64 +160,14 @@ def _mean_curve(standing: Standing) -> list[tuple[float, float]]:
     return [(float(step), sum(curve[step] for curve in curves) / len(curves)) for step in steps]
 
 
-def tabulate_tuning(division: Division) -> Html:
-    rows = []
-    for standing in (*division.standings, *division.unplaced):
-        for number, trial in enumerate(standing.trials):
-            settings = element(
-                "strong" if trial.chosen else "span", point_name(trial.settings) or "the recipe as it is"
-            )
-            marks = ["recipe"] * (number == 0) + ["chosen"] * trial.chosen
-            marked = join([settings, *(element("span", mark, class_="mark") for mark in marks)], " ")
-            step = LACKING if trial.best_step is None else f"{trial.best_step:,}"
-            said = figure(trial.dev) if trial.state == "finished" else trial.state
-            rows.append([standing.method, cell(marked, kind="words"), said, step])
-    return table(
-        "All trials: what was tried, and what the dev set said", ["method", "settings", "dev", "best step"], rows
-    )
+def find_untrained(division: Division) -> list[str]:
+    """Methods of which some runs ended where they began: no step was better on the dev set."""
+    kept = [
+        (each.method, sum(run.best_step == 0 for run in each.seeds), len(each.seeds)) for each in division.standings
+    ]
+    return [f"{method} in {number} of {runs} runs" for method, number, runs in kept if number]
 
 
-def tabulate_published(division: Division) -> Html:
-    rows = []
-    for standing in division.standings:
-        for row in standing.published:
-            if row.kind in division.kinds:
-                ours = standing.average_of(row.kind)
-                tests = ", ".join(f"{name} {value:.2f}" for name, value in row.figures.items())
-                rows.append(
-                    [
-                        standing.method,
-                        cell(kind_name(row.kind), kind="words"),
-                        _spread(ours),
-                        cell(figure(row.average), kind="published"),
-                        cell(f"{row.model}, {row.backbone}", kind="words"),
-                        cell(f"{row.source}; {row.protocol}", kind="words"),
-                        cell(tests, kind="words"),
-                    ]
-                )
-    head = ["method", "tests", "here", "published", "of", "source", "of which"]
-    return table("The published figure beside ours", head, rows) if rows else Html()
-
-
-def _means(division: Division, kind: str) -> list[float]:
-    return [found.mean for standing in division.standings if (found := standing.average_of(kind)) is not None]
-
-
-def _milliseconds(standing: Standing) -> float | None:
-    return None if standing.step_seconds is None else 1000 * standing.step_seconds
-
-
-def _spread(found: Spread | None) -> str:
-    if found is None:
-        return LACKING
-    return figure(found.mean) if found.half is None else f"{figure(found.mean)} ± {figure(found.half)}"
-
-
-def _difference(found: Difference) -> str:
-    if found.low is None or found.high is None:
-        return signed(found.difference)
-    return f"{signed(found.difference)} ({signed(found.low)} to {signed(found.high)})"
-
-
-def _is_certain(difference: Difference | None) -> bool:
-    return difference is not None and difference.is_certain
+def _why_unplaced(standing: Standing) -> str:
+    failed = all(trial.state == "failed" for trial in standing.trials)
+    return "all trials failed" if failed else "not scored yet"
