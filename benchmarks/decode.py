@@ -31,7 +31,7 @@ class DecodeBench:
     model: str
     lists: int = 16
     steps: int = 4
-    guidance: float = 1.5
+    guidance: float = 0.5
     max_new_tokens: int = 40
     alone: int = 2
     precision: str | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from nearer.adaptation.label_figures import LabelFigures
 from nearer.adaptation.outcome import Change, Outcome
 from nearer.adaptation.tournament import Contender, Standing
 
@@ -46,6 +47,23 @@ UNCERTAIN = Standing(
     -0.75,
     1.52,
     {"title": 51.91, "title in other words": 32.7, "sentence": 61.63},
+)
+
+FIGURES = LabelFigures(
+    queries=131,
+    chose=65,
+    measured=66,
+    standings=[
+        Standing(Contender("lists", 0.3, 1.0), 4.27, 1.18, 7.36, {"labels": 47.39}),
+        Standing(Contender("lists"), 2.14, -0.63, 4.91, {"labels": 45.26}),
+        Standing(Contender("base"), 0.0, 0.0, 0.0, {"labels": 43.12}),
+        Standing(Contender("base", lexical=0.3), -0.89, -2.77, 1.01, {"labels": 42.23}),
+    ],
+    chosen=Standing(Contender("lists", 0.3, 1.0), 4.27, 1.18, 7.36, {"labels": 47.39}),
+    alone=Standing(Contender("lists"), 2.14, -0.63, 4.91, {"labels": 45.26}),
+    correlation=0.8,
+    judges={"base": 43.5, "all-mpnet-base-v2": 48.4, "trusted judges together": 50.6},
+    remarks=["2 labelled documents are not among the documents ('x<b>')"],
 )
 
 
@@ -102,6 +120,10 @@ def make_outcome(chosen: Standing = WHOLE, **changed: Any) -> Outcome:
             "seed": 3,
             "queries": "log.txt",
             "log": 6000,
+            "labels": None,
+            "choose_by": None,
+            "llm": None,
+            "llm_test": False,
             "columns": {"text": "body"},
             "encoding": "utf-8",
             "txt": "auto",
@@ -111,3 +133,7 @@ def make_outcome(chosen: Standing = WHOLE, **changed: Any) -> Outcome:
         "weights": {"base": 22_713_216, "lists": 22_713_216, "reranker": 33_360_000},
     }
     return Outcome(**{**values, **changed})
+
+
+def labelled_outcome(**changed: Any) -> Outcome:
+    return make_outcome(**{"labels": FIGURES, **changed})

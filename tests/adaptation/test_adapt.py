@@ -12,16 +12,17 @@ from test_made_tests import passage
 from typer.testing import CliRunner
 
 import nearer
-from nearer.adaptation import adapt as stages
+from nearer.adaptation import adapt as arguments
+from nearer.adaptation import stages
 from nearer.adaptation.adapt import adapt
-from nearer.adaptation.outcome import Outcome
+from nearer.adaptation.models import name_teachers
+from nearer.adaptation.outcome import Outcome, tell_labels
 from nearer.adaptation.plan import Plan
-from nearer.adaptation.state import name_teachers
 from nearer.cli.main import app
 from nearer.errors import InputError, ModelError, SettingError
 from nearer.search.setup import read_setup
 
-PLAN = Plan(150, 30, 3, True, 40, 20, 4, 2, 32, {"tests": 1.0})
+PLAN = Plan(150, 30, 3, True, 40, 20, 4, 2, 32, {"tests": 1.0}, labelled=60)
 
 
 @pytest.fixture
@@ -37,7 +38,7 @@ def documents(tmp_path: Path) -> Path:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """A plan for a test, whatever this machine's speed is."""
-    monkeypatch.setattr(stages, "make_plan", lambda *given, **more: PLAN)
+    monkeypatch.setattr(arguments, "make_plan", lambda *given, **more: PLAN)
 
 
 @pytest.fixture
@@ -102,6 +103,41 @@ def test_an_interrupted_run_goes_on(
     assert found.standings == straight.standings
 
 
+@pytest.mark.usefixtures("small")
+def test_labels_choose_and_measure(documents: Path, models: dict[str, Any], tmp_path: Path) -> None:
+    """Of 60 labelled queries one half chooses, the other measures; none is learnt from."""
+    models["judge"] = None
+    labels = {f"who sees the keeper of roof{number}": [f"d{number}"] for number in range(60)}
+    log = [*list(labels)[:2], "who paints the ladder"]
+    told: list[str] = []
+    found = adapt(documents, tmp_path / "out", **models, labels=labels, queries=log, say=told.append)
+    assert isinstance(found, Outcome)
+    figures = found.labels
+    assert figures is not None
+    assert (figures.queries, figures.chose, figures.measured) == (60, 30, 30)
+    assert {standing.contender for standing in figures.standings} == {each.contender for each in found.standings}
+    assert figures.chosen.contender == found.chosen.contender
+    assert {"base", "lexical", "trusted judges together"} <= set(figures.judges)
+    assert all(change.test == "labels" for change in found.changes)
+    assert any("2 queries of the log have labels" in line for line in told)
+    assert found.chosen.contender.lexical == 3  # rare words find it; tests so small see no difference
+    assert figures.chosen.low > 0
+    assert "Spearman correlation of made tests and labels over the 8 set-ups" in tell_labels(found)[-1]
+    written = json.loads((tmp_path / "out" / "results.json").read_text())
+    assert written["labels"]["correlation"] == figures.correlation
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "30 measured" in page
+    assert "were handed over in Python" in page
+
+    kept = adapt(documents, tmp_path / "tests choose", **models, labels=labels, choose_by="tests")
+    assert isinstance(kept, Outcome)
+    assert kept.labels is not None
+    assert (kept.labels.chose, kept.labels.measured) == (0, 60)
+    assert not kept.is_better
+    with pytest.raises(InputError, match="other queries, labels"):
+        adapt(documents, tmp_path / "out", **models, labels=labels, choose_by="tests")
+
+
 def test_a_dry_run_writes_nothing(documents: Path, models: dict[str, Any], tmp_path: Path) -> None:
     found = adapt(documents, tmp_path / "out", **models, dry_run=True, budget="1h")
     assert isinstance(found, Plan)
@@ -109,6 +145,16 @@ def test_a_dry_run_writes_nothing(documents: Path, models: dict[str, Any], tmp_p
 
 
 class TestBadInput:
+    def test_labels(self, documents: Path, models: dict[str, Any], tmp_path: Path) -> None:
+        with pytest.raises(InputError, match="3 labelled queries are too few to choose by; 50 are needed"):
+            adapt(
+                documents, tmp_path / "out", **models, labels={f"q{n}": [f"d{n}"] for n in range(3)}, choose_by="labels"
+            )
+        with pytest.raises(SettingError, match="choose_by: there are no labels"):
+            adapt(documents, tmp_path / "out", **models, choose_by="labels")
+        with pytest.raises(InputError, match=r"labelled documents are not among the documents: '7'.*'d0' here"):
+            adapt(documents, tmp_path / "out", **models, labels={"q": ["7"], "p": ["8"]})
+
     def test_few_documents(self, models: dict[str, Any], tmp_path: Path) -> None:
         path = tmp_path / "few.jsonl"
         path.write_text("".join(json.dumps({"text": passage(number).text}) + "\n" for number in range(10)))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_made_tests import passage
+from test_made_tests import passage, words_of
 
 from nearer.adaptation.judging import Collection, Kept
 from nearer.adaptation.made_tests import MadeTest, make_tests
@@ -29,7 +29,7 @@ def held() -> np.ndarray:
 @pytest.fixture
 def made(held: np.ndarray) -> list[MadeTest]:
     passages = [passage(number) for number in range(120)]
-    return make_tests(passages, held, queries=30, random=np.random.default_rng(1))
+    return make_tests(passages, held, words_of(passages), queries=30, random=np.random.default_rng(1))
 
 
 @pytest.fixture
@@ -97,7 +97,7 @@ def test_lists_have_neither_held_out_passages_nor_their_querys_own(
     collection: Collection, held: np.ndarray, tmp_path: Path
 ) -> None:
     passages = [passage(number) for number in range(120)]
-    views = find_training_views(passages, ~held, np.random.default_rng(2))
+    views = find_training_views(passages, ~held, words_of(passages), np.random.default_rng(2))
     assert not held[[view.passage for view in views]].any()
     queries = draw_queries(views, ["where is the old harbour kept"], 40, np.random.default_rng(3))
     assert isinstance(queries, TrainingQueries)
@@ -130,7 +130,7 @@ def test_lists_have_neither_held_out_passages_nor_their_querys_own(
 
 def test_pairs_are_one_of_a_passage(held: np.ndarray, tmp_path: Path) -> None:
     passages = [passage(number) for number in range(120)]
-    views = find_training_views(passages, ~held, np.random.default_rng(2))
+    views = find_training_views(passages, ~held, words_of(passages), np.random.default_rng(2))
     count = write_pairs(tmp_path / "pairs.jsonl", views)
     assert 0 < count <= 70
     assert len((tmp_path / "pairs.jsonl").read_text().splitlines()) == count

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -26,9 +28,13 @@ def passage(seed: int, **parts: object) -> Passage:
     return Passage(**{**known, "text": text, **parts})  # type: ignore[arg-type]
 
 
+def words_of(passages: Sequence[Passage]) -> RareWords:
+    return RareWords([one.titled for one in passages])
+
+
 def views_of(one: Passage) -> list[View]:
     others = [passage(number) for number in range(20, 40)]
-    return find_views([one, *others], [0], RareWords([each.titled for each in (one, *others)]))
+    return find_views([one, *others], [0], words_of([one, *others]))
 
 
 def test_every_kind_is_cut_out_of_its_passage() -> None:
@@ -82,7 +88,10 @@ def test_no_document_is_both_held_out_and_trained_on() -> None:
 def test_each_kind_makes_a_test_as_it_is_and_one_in_other_words() -> None:
     passages = [passage(number) for number in range(150)]
     held = np.arange(150) < 60
-    tests = {test.name: test for test in make_tests(passages, held, queries=40, random=np.random.default_rng(1))}
+    tests = {
+        test.name: test
+        for test in make_tests(passages, held, words_of(passages), queries=40, random=np.random.default_rng(1))
+    }
     assert {"title", "opening", "sentence", "question"} <= set(tests)
     for name, test in tests.items():
         assert len(test) <= 40
@@ -95,4 +104,4 @@ def test_each_kind_makes_a_test_as_it_is_and_one_in_other_words() -> None:
 def test_too_little_text_for_any_test_says_so() -> None:
     passages = [passage(number) for number in range(40)]
     with pytest.raises(InputError, match="no test can be made"):
-        make_tests(passages, np.arange(40) < 20, queries=40, random=np.random.default_rng(1))
+        make_tests(passages, np.arange(40) < 20, words_of(passages), queries=40, random=np.random.default_rng(1))

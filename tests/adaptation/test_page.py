@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from made_outcome import BASE, HOSTILE, TESTS, TRAINED, UNCERTAIN, WHOLE, WORDS, make_outcome
+from made_outcome import BASE, FIGURES, HOSTILE, TESTS, TRAINED, UNCERTAIN, WHOLE, WORDS, labelled_outcome, make_outcome
 from typer.testing import CliRunner
 
 from browser import CONTRASTS, SIZES, STICKING_OUT, picture_folder, started_browser
@@ -245,14 +245,18 @@ class TestAdvice:
         return re.findall("<dt>(.*?)</dt>", section)
 
     def test_only_the_kinds_of_tests_are_few(self) -> None:
-        assert self.titles(make_outcome()) == ["More kinds of tests"]
+        assert self.titles(labelled_outcome()) == ["More kinds of tests"]
 
     def test_nothing_is_missing(self) -> None:
         names = ["title", "heading", "question"]
         by_test = dict.fromkeys(names, 50.0)
         standings = [replace(each, by_test=by_test) for each in (WHOLE, BASE)]
-        outcome = make_outcome(
-            tests=dict.fromkeys(names, TESTS["title"]), standings=standings, chosen=standings[0], encoder_alone=BASE
+        outcome = labelled_outcome(
+            labels=replace(FIGURES, standings=FIGURES.standings[::2]),
+            tests=dict.fromkeys(names, TESTS["title"]),
+            standings=standings,
+            chosen=standings[0],
+            encoder_alone=BASE,
         )
         assert self.titles(outcome) == []
         assert "Nothing that adapt can use was missing" in words_of(outcome)
@@ -262,11 +266,11 @@ class TestAdvice:
         [
             ({"teachers": []}, "A teacher"),
             ({"judge": None}, "A judge"),
-            ({"log": 0, "queries": None}, "A log of queries"),
+            ({"log": 0, "queries": None, "llm": "writer"}, "A log of queries"),
         ],
     )
     def test_what_was_not_given(self, asked: dict[str, Any], title: str) -> None:
-        outcome = make_outcome()
+        outcome = labelled_outcome()
         outcome.asked.update(asked)
         assert self.titles(outcome) == [title, "More kinds of tests"]
 
@@ -274,14 +278,17 @@ class TestAdvice:
         ("plan", "title"), [({"reranks": False}, "Time for the judge"), ({"steps": 0}, "Time to train")]
     )
     def test_what_there_was_no_time_for(self, plan: dict[str, Any], title: str) -> None:
-        outcome = make_outcome()
+        outcome = labelled_outcome()
         outcome.plan.update(plan)
         assert self.titles(outcome) == [title, "More kinds of tests"]
 
     def test_little_text_and_a_foreign_model(self) -> None:
-        outcome = make_outcome(remarks=["base: does not know 31% of the text's words"], all_passages=1601)
+        outcome = labelled_outcome(remarks=["base: does not know 31% of the text's words"], all_passages=1601)
         outcome.account["kept"] = 999
         assert self.titles(outcome) == ["Another model", "Time for all of the text", "More text", "More kinds of tests"]
+
+    def test_no_labels(self) -> None:
+        assert self.titles(make_outcome()) == ["Labelled queries", "More kinds of tests"]
 
 
 def commands_of(outcome: Outcome) -> list[list[str]]:

@@ -48,6 +48,28 @@ def test_a_fast_machine_does_everything() -> None:
     assert "1,000 steps" in str(plan)
 
 
+def test_labelled_queries_take_time_as_well() -> None:
+    fast, slow = (
+        make_plan(1200, 5_000, Speeds(1 / each, 0.0, 1 / each), on_gpu=False, labelled=640) for each in (4000, 20)
+    )
+    assert fast.labelled == 640
+    assert slow.labelled == 100
+    assert "640 labelled queries" in str(fast)
+    assert make_plan(30, 5_000, Speeds(0.1, 0.0, 0.1), on_gpu=False, labelled=60).labelled == 60
+
+
+def test_a_language_model_has_its_share_of_the_time() -> None:
+    without = make_plan(1200, 5_000, Speeds(1 / 400, 0.0, None), on_gpu=False)
+    plan = make_plan(1200, 5_000, Speeds(1 / 400, 0.0, None, 0.1), on_gpu=False, llm_test=True)
+    assert plan.written_tests == plan.queries == 400
+    assert 0 < plan.written <= plan.to_learn // 2
+    assert plan.seconds["writing"] <= 0.2 * 1200
+    assert plan.steps <= without.steps
+    slow = make_plan(1200, 5_000, Speeds(1 / 400, 0.0, None, 20.0), on_gpu=False, llm_test=True)
+    assert (slow.written, slow.written_tests) == (0, 0)
+    assert make_plan(1200, 5_000, Speeds(1 / 400, 0.0, None, 0.1), on_gpu=False).written_tests == 0
+
+
 def test_a_slow_one_says_that_it_does_not_train() -> None:
     plan = make_plan(30, 50_000, Speeds(0.2, 0.0, 0.5), on_gpu=False)
     assert not plan.trains

@@ -52,6 +52,8 @@ def test_ndcg_is_that_of_the_plain_measure(seed: int, lexical: float, reranker: 
         gains = (found.numbers[row, order] == found.answers[row]).astype(np.float64)
         wanted = ndcg(gains, ideal=np.ones(1), cut=10) if gains.any() else 0.0
         assert value == pytest.approx(wanted, abs=1e-9)
+        rank = gains.tolist().index(1) + 1 if gains.any() else 0
+        assert found.ranks(weights)[row] == rank
 
 
 def test_one_that_is_always_right_wins() -> None:

@@ -121,15 +121,24 @@ def test_a_list_may_be_kept_up_to_the_rule_it_broke() -> None:
     assert [len(found[number].sentences) for number in range(6)] == [1, 2, 3, 4, 5, 6]
 
 
-def test_the_released_rule_drops_lists_with_a_repeated_end() -> None:
+def test_the_released_rule_drops_lists_whose_end_occurs_three_times() -> None:
     def rule(request: Request) -> Generated:
-        return said(request, "the end" if request.step >= 4 else f"step {request.step}")
+        return said(request, "the end" if request.step >= 3 else f"step {request.step}")
 
-    assert grown(rule, settings())[0].rejected is None
+    assert grown(rule, settings())[0].rejected == list_growth.REPEATED
     released = grown(rule, settings(rules="released"))[0]
-    assert released.rejected == list_growth.REPEATED_END
+    assert (released.rejected, len(released.sentences)) == (list_growth.REPEATED_END, 5)
     cut = grown(rule, settings(rules="released", minimum_steps=4))[0]
-    assert (cut.rejected, cut.sentences[-2:]) == (None, ["step 3", "the end"])
+    assert (cut.rejected, cut.sentences[-3:]) == (None, ["step 2", "the end", "the end"])
+
+
+def test_the_released_rule_keeps_lists_that_repeat_in_the_middle() -> None:
+    def rule(request: Request) -> Generated:
+        return said(request, "again" if request.step <= 3 else f"step {request.step}")
+
+    assert grown(rule, settings())[0].rejected == list_growth.REPEATED
+    kept = grown(rule, settings(rules="released"))[0]
+    assert (kept.rejected, kept.sentences[1:]) == (None, ["again"] * 3 + ["step 4", "step 5"])
 
 
 def test_a_start_sentence_with_a_line_break_is_not_asked_about() -> None:

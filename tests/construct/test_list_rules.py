@@ -65,10 +65,25 @@ def test_the_rule_that_a_sentence_breaks(sentence: str, before: list[str], fault
     assert fault_of(sentence, before) == fault
 
 
-def test_a_repeated_end_is_cut() -> None:
-    assert without_repeated_end(["a", "b", "b"]) == ["a", "b"]
-    assert without_repeated_end(["a", "b", "b", "c"]) == ["a", "b", "b", "c"]
-    assert without_repeated_end(["a", "a", "a"]) == ["a"]
+@pytest.mark.parametrize(
+    ("sentences", "kept"),
+    [
+        ("abb", "abb"),  # two equal last ones are no fault
+        ("abbb", "abb"),
+        ("abbbc", "abb"),  # the last but one counts too
+        ("abbbcd", "abbbcd"),  # one in the middle does not
+        ("aaa", "aa"),
+        ("abababab", "abab"),
+        ("a", "a"),
+    ],
+)
+def test_an_end_that_occurs_three_times_is_cut(sentences: str, kept: str) -> None:
+    assert without_repeated_end(list(sentences)) == list(kept)
+
+
+def test_by_the_released_rules_a_sentence_may_repeat_and_may_not_be_empty() -> None:
+    assert fault_of("a", ["a", "a", "a"], "released") is None
+    assert fault_of("", ["a"], "released") == EMPTY
 
 
 @pytest.mark.parametrize("form", ["{}. {}", "{}) {}", "({}) {}", "{}: {}", "**{}.** {}", "- {}. {}", "  {} . {}"])

@@ -12,7 +12,7 @@ import pytest
 import typer
 from tiny_language_model import make_language_model
 
-from nearer.cli.construct_lists import inspect, lists
+from nearer.cli.construct_lists import MethodName, _strength, inspect, lists
 from nearer.cli.main import Commands
 from nearer.extras import install_command
 
@@ -127,6 +127,13 @@ def test_a_guidance_is_for_the_directional_method(build: Command, tmp_path: Path
     assert build(tmp_path / "d", "--method", "step-by-step", "--guidance", 0).code == 0
 
 
+def test_the_strength_has_two_names(build: Command, tmp_path: Path) -> None:
+    both = build(tmp_path / "d", "--guidance-scale", 1.5)
+    assert "--guidance (λ) and --guidance-scale (1 + λ) are two names of one strength" in both.error
+    for scale, strength in ((None, 0.5), (1.1, 0.1), (2, 1.0)):
+        assert _strength(None, scale, MethodName.directional) == strength
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -138,6 +145,7 @@ def test_a_guidance_is_for_the_directional_method(build: Command, tmp_path: Path
         (("--workers", 3), "--engine ray"),
         (("--minimum-steps", 4), "minimum_steps: 4"),
         (("--llm", "no/such/model"), "no/such/model"),
+        (("--llm", "http://localhost:1"), "directional decoding needs the scores of all tokens"),
         (("--model", "no/such/model"), "no/such/model"),
     ],
 )

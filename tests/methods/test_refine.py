@@ -159,6 +159,15 @@ def test_a_shuffled_list_is_judged_and_learnt_in_its_new_order(
     assert len(seen) > 2
 
 
+def test_a_list_shuffled_once_keeps_its_order_whatever_the_step(prepared: Prepared) -> None:
+    method = prepared(shuffle_lists="once")
+    orders = given(method, [2, 0], seed=1)["order"].tolist()
+    assert given(method, [0, 2], seed=5)["order"].tolist() == orders[::-1]
+    assert all(order[0] == 0 and sorted(order) == list(range(SIZE)) for order in orders)
+    assert len({str(given(method, [record])["order"].tolist()) for record in range(len(LISTS))}) > 1
+    assert [RefinementSettings(shuffle_lists=value).shuffle_lists for value in (True, False)] == ["anew", "none"]  # type: ignore[arg-type]
+
+
 def test_without_a_judge_the_model_before_training_is_one(student: Encoder, lists: Path) -> None:
     method = Refinement(RefinementSettings())
     [remark] = method.prepare(student, read_ranking_lists(lists))

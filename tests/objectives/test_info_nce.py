@@ -63,6 +63,26 @@ def test_equals_two_loops(batch: int, size: int, temperature: float, hard: float
     assert loss.item() == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 
+@pytest.mark.parametrize("kind", ["cosine", "dot"])
+def test_more_negatives_are_counted_where_they_are_real(kind: str) -> None:
+    """As if the batch had further positives, which are nobody's own (ESimCSE, Eq. 6)."""
+    anchors, positives, more = vectors(5, 4, seed=1), vectors(5, 4, seed=2), vectors(6, 4, seed=3)
+    real = torch.tensor([True, False, True, True, False, True])
+    loss = info_nce(anchors, positives, similarity=kind, more_negatives=(more, real))
+    expected = info_nce_by_hand(anchors, torch.cat([positives, more[real]]), None, 0.05, kind=kind)
+    assert loss.item() == pytest.approx(expected, rel=1e-9)
+
+
+def test_what_is_not_real_has_no_gradient() -> None:
+    anchors, positives = vectors(3, 4, seed=1).requires_grad_(), vectors(3, 4, seed=2)
+    info_nce(
+        anchors, positives, more_negatives=(vectors(2, 4, seed=3) * 0, torch.zeros(2, dtype=torch.bool))
+    ).backward()
+    gradient, anchors.grad = anchors.grad, None
+    info_nce(anchors, positives).backward()
+    torch.testing.assert_close(gradient, anchors.grad)
+
+
 @pytest.mark.parametrize("hard", [False, True])
 def test_gradients_are_those_of_the_numbers(hard: bool) -> None:
     tensors = [vectors(3, 4, seed=s).requires_grad_() for s in range(3 if hard else 2)]

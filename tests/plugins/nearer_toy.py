@@ -3,7 +3,7 @@
 Found by the entry point beside this file once the folder is on the path. Two views of a sentence contrast with each
 other, pooled at chosen tokens, one with positions of its own and one normalised over the batch; a frozen generator
 guesses masked tokens; a detector, conditioned on the sentence's vector, tells which tokens were replaced; and a
-sentence lies near its two passages.
+sentence lies near its two passages. What earlier batches left is a negative.
 """
 
 from __future__ import annotations
@@ -64,6 +64,16 @@ class Detector(nn.Module):
         return scores
 
 
+class Memory(nn.Module):
+    """The mean of earlier vectors, which is a negative."""
+
+    mean: Tensor
+
+    def __init__(self, dimension: int) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.ones(1, dimension))
+
+
 class Toy(Method):
     facts = MethodFacts(
         name="toy",
@@ -87,11 +97,13 @@ class Toy(Method):
         self.generator = Generator(vocabulary).to(encoder.device)
         self.detector = Detector(vocabulary, encoder.dimension).to(encoder.device)
         self.norm = nn.BatchNorm1d(encoder.dimension).to(encoder.device)
+        self.memory = Memory(encoder.dimension).to(encoder.device)
         torch.random.set_rng_state(random)
         return []
 
     def modules(self) -> nn.ModuleDict:
-        return nn.ModuleDict({"generator": self.generator, "detector": self.detector, "norm": self.norm})
+        parts = {"generator": self.generator, "detector": self.detector, "norm": self.norm, "memory": self.memory}
+        return nn.ModuleDict(parts)
 
     def inputs(self, batch: Batch) -> Inputs:
         rows = batch.fields[0]
@@ -133,7 +145,10 @@ class Toy(Method):
 
     def loss(self, outputs: Outputs, given: Mapping[str, Tensor], modules: Modules) -> Losses:
         first, second = outputs.vectors["first"], outputs.vectors["second"]
-        contrastive = info_nce(modules["norm"](first), second)
+        earlier = self.memory.mean
+        contrastive = info_nce(
+            modules["norm"](first), second, more_negatives=(earlier, torch.ones_like(earlier[:, 0], dtype=torch.bool))
+        )
         passages = outputs.vectors["passages"].unflatten(0, (-1, 2))  # (batch, 2, dimension)
         near = 1 - torch.cosine_similarity(first[:, None], passages, dim=-1).mean()
         replaced = outputs.tokens["replaced"]
@@ -149,4 +164,8 @@ class Toy(Method):
             + settings.detection_weight * detection
             + settings.passage_weight * near
         )
-        return Losses(total, {"contrastive": contrastive, "detection": detection, "passages": near})
+        parts = {"contrastive": contrastive, "detection": detection, "passages": near}
+        return Losses(total, parts, {"second": second})
+
+    def remember(self, kept: Mapping[str, Tensor]) -> None:
+        self.memory.mean.lerp_(kept["second"].mean(dim=0).to(self.memory.mean.dtype), 0.5)

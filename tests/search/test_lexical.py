@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
 import string
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -154,3 +157,21 @@ class TestRefused:
             index.scores(["a"], np.array([[1, 6]]))
         with pytest.raises(InputError, match="item 1 is int"):
             LexicalIndex.build(["a", 3])  # type: ignore[list-item]
+
+
+def test_jax_is_left_alone(tmp_path: Path) -> None:
+    """bm25s imports it wherever it is installed, and a GPU's memory is gone."""
+    lax = tmp_path / "jax" / "lax"
+    lax.mkdir(parents=True)
+    (tmp_path / "jax" / "__init__.py").write_text("print('jax was imported')")
+    (lax / "__init__.py").write_text("def top_k(scores, k): print('jax was used')")
+    code = "from nearer.search.lexical import LexicalIndex; LexicalIndex.build(['It rains.']); print('built')"
+    path = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])
+    run = subprocess.run(
+        [sys.executable, "-c", f"{code}; import jax"],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert run.stdout.split("\n")[:2] == ["built", "jax was imported"]  # by us, and it is to be had still

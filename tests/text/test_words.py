@@ -63,7 +63,15 @@ def test_delete_one_word_takes_each_word_at_times(tokenizer: Any) -> None:
     assert len(gone) >= 9
 
 
-@pytest.mark.parametrize("kind", ["crop", "word_deletion", "delete_one_word"])
+def test_drop_words_deletes_each_word_for_itself(tokenizer: Any) -> None:
+    counts = [len(words_after("drop_words", 0.6, tokenizer, seed)) for seed in range(400)]
+    assert np.mean(counts) == pytest.approx(4, abs=0.3)  # of ten
+    assert np.var(counts) == pytest.approx(10 * 0.6 * 0.4, rel=0.25)
+    rest = iter(SENTENCE.split())
+    assert all(word in rest for word in words_after("drop_words", 0.6, tokenizer, 1))
+
+
+@pytest.mark.parametrize("kind", ["crop", "word_deletion", "delete_one_word", "drop_words"])
 @pytest.mark.parametrize("sentence", ["", "rain"])
 def test_the_last_word_stays(tokenizer: Any, kind: str, sentence: str) -> None:
     assert words_after(kind, 0.9, tokenizer, 0, sentence) == sentence.split()
@@ -81,6 +89,18 @@ def test_repetition_doubles_some_tokens_where_they_stand(tokenizer: Any, longest
         assert kept == plain
         grown.add(len(changed) - len(ids))
     most = 1 if longest else min(10, int(0.4 * (len(ids) - 2)))
+    assert grown == set(range(most + 1))
+
+
+@pytest.mark.parametrize(("variant", "rate", "most"), [("paper", 0.3, 3), ("paper", 0.1, 2), ("released", 0.3, 2)])
+def test_how_often_esimcse_repeats(tokenizer: Any, variant: str, rate: float, most: int) -> None:
+    """Paper: from 0 to max(2, rate · tokens). Released: below min(10, rate · (tokens and two special ones))."""
+    from nearer.methods import ESimCSE, ESimCSESettings
+
+    method = ESimCSE(ESimCSESettings(variant=variant, repetition_rate=rate))
+    augmenter = Augmenter("word_repetition", rate, tokenizer, most=method._most_repeated)
+    ids = np.array([2, *range(10, 20), 3])
+    grown = {len(augmenter(ids, np.random.default_rng(seed))) - len(ids) for seed in range(60)}
     assert grown == set(range(most + 1))
 
 

@@ -117,6 +117,24 @@ class TestWhatReachesWhat:
         assert twin.running_mean is trainer.method.norm.running_mean
 
 
+def test_what_is_kept_is_remembered_once_a_batch(toy: Callable[..., Trainer]) -> None:
+    trainer = toy(accumulation=2)
+    means = []
+    remember = trainer.method.remember
+
+    def watched(kept: dict[str, torch.Tensor]) -> None:
+        assert not kept["second"].requires_grad
+        remember(kept)
+        means.append(trainer.method.memory.mean.clone())
+
+    trainer.method.remember = watched
+    trainer.advance()
+    trainer.close()
+    assert len(means) == 2
+    assert torch.equal(trainer.model.state_dict()["method.memory.mean"], means[1])
+    assert not torch.equal(means[0], means[1])
+
+
 class TestReplacedTokens:
     def test_only_chosen_ones_and_the_same_in_pieces(self, toy: Callable[..., Trainer]) -> None:
         seen: dict[int | None, list[Any]] = {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -14,13 +13,13 @@ import pytest
 import torch
 import transformers
 import yaml
+from plain_loop import same_losses
 from test_method_contract import pack
 from test_processes import in_processes
 
 from nearer.errors import ModelError, SettingError
 from nearer.text.negation import negate
 from nearer.training import resume, train
-from nearer.training.step import learning_rate
 from nearer.training.trainer import Trainer
 
 TakeSteps = Callable[[Trainer, int], torch.Tensor]
@@ -59,32 +58,10 @@ def make(make_trainer: Callable[..., Trainer], generator: Path) -> Callable[...,
 
 
 class TestAgainstPlainLoops:
-    def losses(self, trainer: Trainer, loss: Callable[[Any, int], torch.Tensor], steps: int = 3) -> None:
-        """The same steps by hand, AdamW and its schedule included, from a copy of the model."""
-        model = copy.deepcopy(trainer.model).eval()
-        parameters = [each for each in model.parameters() if each.requires_grad]
-        settings = trainer.settings
-        optimiser = torch.optim.AdamW(parameters, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0)
-        wanted = []
-        for step in range(steps):
-            value = loss(model, step)
-            value.backward()
-            torch.nn.utils.clip_grad_norm_(parameters, 1.0)
-            for group in optimiser.param_groups:
-                group["lr"] = learning_rate(step, trainer.steps, settings)
-            optimiser.step()
-            optimiser.zero_grad()
-            wanted.append(value.item())
-        try:
-            found = [trainer.advance().values[0].item() for _ in range(steps)]
-        finally:
-            trainer.close()
-        assert found == pytest.approx(wanted, rel=1e-5)
-
     @pytest.mark.parametrize("denoising", [True, False])
     def test_promptbert(self, make: Callable[..., Trainer], denoising: bool) -> None:
         trainer = make("promptbert", denoising=denoising, learning_rate=1e-3)
-        self.losses(trainer, lambda model, step: by_hand.promptbert(trainer, model, step, denoising=denoising))
+        same_losses(trainer, lambda model, step: by_hand.promptbert(trainer, model, step, denoising=denoising))
 
     def test_sncse(self, make: Callable[..., Trainer], corpus: Path) -> None:
         trainer = make("sncse", learning_rate=1e-3)
@@ -96,13 +73,13 @@ class TestAgainstPlainLoops:
             room = 30 - trainer.method.views.second.size
             return [each[: 30 - trainer.method.views.first.size][:room] for each in tokens]
 
-        self.losses(trainer, lambda model, step: by_hand.sncse(trainer, model, step, negated(step)))
+        same_losses(trainer, lambda model, step: by_hand.sncse(trainer, model, step, negated(step)))
 
     @pytest.mark.parametrize("way", [{}, {"replacement": "argmax", "replaced": "all"}])
     def test_diffcse(self, make: Callable[..., Trainer], generator: Path, way: dict[str, str]) -> None:
         trainer = make("diffcse", learning_rate=1e-3, **way)
         theirs = transformers.DistilBertForMaskedLM.from_pretrained(generator).eval()
-        self.losses(trainer, lambda model, step: by_hand.diffcse(trainer, model, step, theirs))
+        same_losses(trainer, lambda model, step: by_hand.diffcse(trainer, model, step, theirs))
 
 
 class TestWaysOfTakingAStep:

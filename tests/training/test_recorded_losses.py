@@ -52,6 +52,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "diffcse-bert-base +piece": {"piece": 5},
     "diffcse-bert-base +released": {"replacement": "argmax", "replaced": "all"},
     "refine-bert-base +shuffled": {"shuffle_lists": True, "batch_size": 2},
+    "tsdae-bert-base +small": {"decoder": "small", "piece": 5},
     "lists +contrast": {"teachers": [], "query_max_length": 8},
     "lists +list_mle": {"loss": "list_mle", "in_batch_weight": 0, "piece": 5},
 }

@@ -9,59 +9,38 @@ same way.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+import numpy as np
 
 from nearer.adaptation.documents import Documents, read_documents
-from nearer.adaptation.judging import Collection, Kept
-from nearer.adaptation.made_tests import hold_out, make_tests
-from nearer.adaptation.outcome import (
-    Outcome,
-    check_language,
-    count_weights,
-    find_changes,
-    measure_latency,
-    write_documents,
-    write_model,
-)
-from nearer.adaptation.page import write_outcome
+from nearer.adaptation.label_figures import FEWEST_TO_CHOOSE
+from nearer.adaptation.labels import Given, Labels, key_of, match_labels, read_labels
+from nearer.adaptation.models import check_language, load_models
+from nearer.adaptation.outcome import Outcome
 from nearer.adaptation.passages import split_passages
 from nearer.adaptation.plan import Plan, make_plan, measure_speeds, parse_budget
+from nearer.adaptation.stages import run_stages
 from nearer.adaptation.state import (
-    MODEL,
-    WORK,
     Say,
     Work,
     describe_run,
-    digest,
+    find_plan,
     keep_plan,
     list_arguments,
-    name_teachers,
     open_work,
     sample_passages,
 )
-from nearer.adaptation.students import train_students
-from nearer.adaptation.tournament import (
-    BASE,
-    Candidates,
-    Contender,
-    all_contenders,
-    best_fusion,
-    choose,
-    hold_tournament,
-)
-from nearer.encoder import Encoder
+from nearer.adaptation.writing import Writer
 from nearer.errors import InputError, SettingError
-from nearer.search.fusion import LEXICAL, RERANKER
 from nearer.storage.whole import written_by_us_alone
-from nearer.teachers import CrossEncoder
 from nearer.text import read_sentences
 
+ChooseBy = Literal["labels", "tests"]
 FEWEST_DOCUMENTS = 100
-HELD_OUT, MOST_HELD_OUT = 1 / 3, 2500
 
 
 def adapt(
@@ -72,6 +51,10 @@ def adapt(
     teachers: Sequence[str | Path] = (),
     judge: str | Path | None = None,
     queries: str | Path | Sequence[str] | None = None,
+    labels: Given | None = None,
+    choose_by: ChooseBy | None = None,
+    llm: str | Path | None = None,
+    llm_test: bool = False,
     budget: str = "20min",
     columns: dict[str, str] | None = None,
     encoding: str = "utf-8",
@@ -91,6 +74,11 @@ def adapt(
         teachers: Encoders that know more, from whose order of passages a student learns.
         judge: A cross-encoder, for the same and as a reranker.
         queries: A log of real queries, one a line (or in memory), without any labels.
+        labels: Queries with the documents that answer them: a folder or file, or in memory (query to ids). They choose
+            the set-up with one half and tell its gain with the other. Nothing is trained on them.
+        choose_by: `tests`: labels only measure what the made tests choose. None: labels choose if there are enough.
+        llm: A language model that writes queries to learn from: a folder, a GGUF file or a hub name.
+        llm_test: Let it write a test as well. Small models repeat the passages' words, which misleads the choice.
         budget: The time that there is, such as `20min`. It decides how much is tried.
         columns: Which columns of tables are `text`, `title` and `id`; None guesses.
         encoding: Of text that is not UTF-8.
@@ -111,6 +99,10 @@ def adapt(
         120
     """
     seconds = parse_budget(budget)
+    if llm_test and llm is None:
+        raise SettingError(
+            "llm_test: there is no language model to write a test; name one (--llm).", argument="llm_test"
+        )
     if seed < 0:
         raise SettingError(f"seed: {seed} is below 0.", argument="seed")
     found = read_documents(documents, columns=columns, encoding=encoding, txt=txt, progress=progress)
@@ -120,123 +112,103 @@ def adapt(
             f"documents: {len(found):,} are too few: some are held out, the others are learnt from, and that needs "
             f"{FEWEST_DOCUMENTS}. With so few, compare encoders by hand (nearer rank)."
         )
-    log = _read_log(queries)
+    labelled, choosing = _look_at_labels(labels, choose_by, found)
+    log = _read_log(queries, labelled)
     passages = [passage for document in found.documents for passage in split_passages(document)]
-    base = Encoder.load(model, device=device)
-    taught = {name: Encoder.load(path, device=device) for name, path in name_teachers(teachers).items()}
-    cross = None if judge is None else CrossEncoder.load(judge, device=device or "auto")
+    models = load_models(model, teachers, judge, device)
     texts = [passage.titled for passage in passages]
-    remarks = check_language(texts, base, cross)
-    for line in remarks:
+    remarks = check_language(texts, models)
+    for line in [*remarks, *([] if labelled is None else labelled.remarks)]:
         say(line)
-    speeds = measure_speeds(texts, base, list(taught.values()), cross)
-    plan = make_plan(seconds, len(passages), speeds, on_gpu=base.device.type == "cuda")
+    writer = None if llm is None else Writer(str(llm), seed=seed, device=str(models.base.device))
+    folder = Path(out)
+    about = describe_run(passages, model, teachers, judge, log, labelled, choosing, llm, llm_test, budget, seed)
+    always = set() if labelled is None else labelled.documents
+    plan = None if dry_run else find_plan(folder, about)
+    if plan is None:
+        plan = make_plan(
+            seconds,
+            len(passages),
+            measure_speeds(texts, models, None if writer is None else writer.measure(passages)),
+            on_gpu=models.base.device.type == "cuda",
+            labelled=0 if labelled is None else len(labelled),
+            always=sum(passage.document in always for passage in passages),
+            llm_test=llm_test,
+        )
     say(str(plan))
+    if labelled is not None and plan.labelled < len(labelled):
+        few = f"{plan.labelled:,} of {len(labelled):,} labelled queries are asked; a longer budget allows all"
+        labelled.remarks.append(few)
+        say(few)
     if dry_run:
         return plan
-    folder = Path(out)
-    about = describe_run(passages, model, teachers, judge, log, budget, seed)
-    work = open_work(folder, about)
+    work = open_work(folder)
     with written_by_us_alone(work / "lock", folder):
-        plan = keep_plan(work, about, plan)
-        chosen = sample_passages(passages, plan.passages, seed)
-        reranker = cross if plan.reranks else None
-        reading = {"columns": columns, "encoding": encoding, "txt": txt}
-        asked = list_arguments(documents, about, queries, len(log), reading)
+        keep_plan(work, about, plan)
         stages = Work(
-            folder, base, taught, reranker, chosen, plan, seed, str(model), progress, say, asked, remarks, len(passages)
+            out=folder,
+            documents=found,
+            passages=sample_passages(passages, plan.passages, seed, always),
+            all_passages=len(passages),
+            log=log,
+            labels=None if labelled is None else labelled.draw(plan.labelled, np.random.default_rng([seed, 2])),
+            labels_choose=choosing,
+            model=str(model),
+            judge=None if judge is None else str(judge),
+            models=models if plan.reranks else replace(models, cross=None),
+            plan=plan,
+            seed=seed,
+            progress=progress,
+            say=say,
+            asked=list_arguments(
+                documents,
+                about,
+                {"columns": columns, "encoding": encoding, "txt": txt},
+                log=len(log),
+                queries=queries,
+                labels=labels,
+                choose_by=choose_by,
+            ),
+            remarks=remarks,
+            writer=writer,
         )
         try:
-            return _run(stages, found, log, judge)
+            return run_stages(stages)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(f"stopped; the same command goes on in {folder}") from None
         except OSError as error:
             raise InputError(f"{folder}: cannot be written ({error.strerror or error}).", argument="out") from None
 
 
-def _run(work: Work, found: Documents, log: Sequence[str], judge: str | Path | None) -> Outcome:
-    started = time.perf_counter()
-    plan, say = work.plan, work.say
-    held_out = hold_out(work.passages, share=HELD_OUT, most=MOST_HELD_OUT, random=work.random("hold out"))
-    tests = make_tests(work.passages, held_out, queries=plan.queries, random=work.random("tests"))
-    kept = Kept(work.out / WORK / "kept")
-    collection = Collection([passage.titled for passage in work.passages], tests, kept, progress=work.progress)
-    collection.cross = work.cross
-    say(f"tests made of {int(held_out.sum()):,} passages that training never sees: {', '.join(collection.tests)}")
-    collection.add_encoder(BASE, work.base, BASE)
-    for name, teacher in work.teachers.items():
-        collection.add_encoder(name, teacher, f"teacher-{digest(name)[:8]}")
-    judges = [BASE, *work.teachers, LEXICAL, *([RERANKER] if work.cross else [])]
-    first = {
-        test.name: collection.measure(test, best=plan.best, by=[BASE, *work.teachers], key="before") for test in tests
-    }
-    weights, above = best_fusion(first, judges, BASE)
-    say(f"judges to trust on this text: {_told(weights)}; {above:+.1f} points of NDCG@10 above the base")
-    if plan.trains:
-        train_students(work, collection, ~held_out, log, weights, above)
-    for name, folder in work.students.items():
-        collection.add_encoder(name, Encoder.load(folder, device=work.base.device), name)
-    by = [BASE, *work.students]
-    last = {test.name: collection.measure(test, best=plan.best, by=by, key="after") for test in tests}
-    return _decide(work, found, collection, last, by, judge, weights, above, started)
+def _look_at_labels(given: Given | None, choose_by: ChooseBy | None, found: Documents) -> tuple[Labels | None, bool]:
+    """The labels of documents that are there, and whether they choose."""
+    if given is None:
+        if choose_by == "labels":
+            raise SettingError("choose_by: there are no labels; give some (--labels).", argument="choose_by")
+        return None, False
+    ids = [document.id for document in found.documents]
+    labels = match_labels(read_labels(given), ids, found.account.duplicate_of)
+    enough = len(labels) >= FEWEST_TO_CHOOSE
+    few = f"{labels.source}: {len(labels):,} labelled queries are too few to choose by"
+    if choose_by == "labels" and not enough:
+        raise InputError(
+            f"{few}; {FEWEST_TO_CHOOSE} are needed. Without choose_by (--choose-by) they measure what the made tests "
+            "choose.",
+            argument="labels",
+        )
+    if choose_by is None and not enough:
+        labels.remarks.append(f"{few} ({FEWEST_TO_CHOOSE} are needed): made tests choose, and all labels measure")
+    return labels, choose_by != "tests" and enough
 
 
-def _decide(
-    work: Work,
-    found: Documents,
-    collection: Collection,
-    tests: dict[str, Candidates],
-    by: Sequence[str],
-    judge: str | Path | None,
-    weights: dict[str, float],
-    above: float,
-    started: float,
-) -> Outcome:
-    base = Contender(BASE)
-    contenders = all_contenders(by, reranker=work.cross is not None)
-    standings = hold_tournament(tests, contenders, base, seed=work.seed)
-    of_base = next(standing for standing in standings if standing.contender == base)
-    chosen = choose(standings, base)
-    alone = choose([standing for standing in standings if standing.contender.cost == (False, False)], base)
-    encoder = collection.encoders[chosen.contender.encoder]
-    write_model(work.out / MODEL, encoder, chosen.contender, work.cross, judge)
-    write_documents(work.out, found.documents)
-    outcome = Outcome(
-        folder=work.out,
-        model=work.out / MODEL,
-        base=work.model,
-        judge=None if work.cross is None else str(judge),
-        account=found.account.to_dict(),
-        passages=collection.passages,
-        tests={
-            name: {"queries": len(test), "overlap": test.overlap, "base": of_base.by_test[name]}
-            for name, test in collection.tests.items()
-        },
-        judges=weights,
-        judges_above=above,
-        standings=standings,
-        chosen=chosen,
-        encoder_alone=alone,
-        latency=measure_latency(collection, list(by), work.cross, work.plan.best),
-        changes=find_changes(collection, tests, base, chosen.contender),
-        plan=asdict(work.plan),
-        seconds=time.perf_counter() - started,
-        trained=bool(work.students),
-        asked=work.asked,
-        remarks=work.remarks,
-        all_passages=work.all_passages,
-        weights=count_weights({name: collection.encoders[name] for name in by}, work.cross),
-    )
-    write_outcome(outcome)
-    return outcome
-
-
-def _told(weights: dict[str, float]) -> str:
-    names = {LEXICAL: "BM25", RERANKER: "the cross-encoder", BASE: "the base"}
-    return " + ".join(f"{weight:g} × {names.get(judge, judge)}" for judge, weight in weights.items())
-
-
-def _read_log(queries: str | Path | Sequence[str] | None) -> list[str]:
+def _read_log(queries: str | Path | Sequence[str] | None, labels: Labels | None) -> list[str]:
+    """Without labelled queries: what is measured with is not learnt from."""
     if queries is None:
         return []
-    return list(dict.fromkeys(read_sentences(queries)))
+    log = list(dict.fromkeys(read_sentences(queries)))
+    if labels is None:
+        return log
+    kept = [query for query in log if key_of(query) not in labels.keys]
+    if len(kept) < len(log):
+        labels.remarks.append(f"{len(log) - len(kept):,} queries of the log have labels and are not learnt from")
+    return kept

@@ -53,6 +53,19 @@ def _models(outcome: Outcome) -> Iterator[Advice]:
             "of the documents'.",
             "--queries log.txt",
         )
+    if asked["llm"] is None and not asked["log"]:
+        yield Advice(
+            "A language model",
+            "It writes queries to learn from, in other words than the documents', where there is no log.",
+            "--llm Qwen/Qwen2.5-1.5B-Instruct",
+        )
+    if outcome.labels is None:
+        yield Advice(
+            "Labelled queries",
+            "Queries with the ids of the documents that answer them. With 50 or more they choose the set-up instead of "
+            "the made tests; with fewer they measure it.",
+            "--labels labels.jsonl",
+        )
     for remark in outcome.remarks:
         yield Advice("Another model", f"{remark}.")
 
@@ -119,10 +132,11 @@ def repeat_command(outcome: Outcome) -> str:
         arguments += ["--teacher", teacher]
     columns = asked["columns"] and ",".join(f"{name}={column}" for name, column in asked["columns"].items())
     usual = {"encoding": "utf-8", "txt": "auto"}
-    for name in ("judge", "queries", "budget", "encoding", "txt", "seed"):
+    for name in ("judge", "queries", "labels", "choose_by", "llm", "budget", "encoding", "txt", "seed"):
         if asked[name] is not None and asked[name] != usual.get(name):
-            arguments += [f"--{name}", asked[name]]
+            arguments += [f"--{name.replace('_', '-')}", asked[name]]
     arguments += ["--columns", columns] if columns else []
+    arguments += ["--llm-test"] if asked["llm_test"] else []
     return _command(*arguments, "--out", outcome.folder.with_name(f"{outcome.folder.name}-again"))
 
 

@@ -15,10 +15,12 @@ from numpy.typing import NDArray
 
 from nearer.adaptation.passages import Passage
 from nearer.adaptation.views import KINDS, RareWords, View, find_views
+from nearer.adaptation.writing import Written
 from nearer.errors import InputError
 
 FEWEST_QUERIES = 30  # of a test: with fewer, chance decides
 LOW_SHARE = 0.25  # of the passages, those whose views share the fewest words with the rest
+WRITTEN = "written"
 OTHER_WORDS = "in other words"
 
 
@@ -61,10 +63,14 @@ def hold_out(passages: Sequence[Passage], *, share: float, most: int, random: np
 
 
 def make_tests(
-    passages: Sequence[Passage], held_out: NDArray[np.bool_], *, queries: int, random: np.random.Generator
+    passages: Sequence[Passage],
+    held_out: NDArray[np.bool_],
+    words: RareWords,
+    *,
+    queries: int,
+    random: np.random.Generator,
 ) -> list[MadeTest]:
     """Two tests of each kind of which there are enough views, with at most so many queries each."""
-    words = RareWords([passage.titled for passage in passages])
     views = find_views(passages, np.flatnonzero(held_out).tolist(), words)
     tests = []
     for kind in KINDS:
@@ -87,6 +93,16 @@ def make_tests(
             argument="documents",
         )
     return tests
+
+
+def make_written_test(passages: Sequence[Passage], written: Sequence[Written], words: RareWords) -> list[MadeTest]:
+    """A test of queries that a language model wrote for passages; none where they are too few."""
+    views = []
+    for one in {each.passage: each for each in written}.values():  # one of a passage
+        rest, rare = passages[one.passage].titled, words.of(one.query)
+        overlap = len(rare & words.of(rest)) / max(1, len(rare))
+        views.append(View(WRITTEN, one.query, one.passage, rest, overlap))
+    return [_test(WRITTEN, views)] if len(views) >= FEWEST_QUERIES else []
 
 
 def _test(name: str, views: Sequence[View]) -> MadeTest:

@@ -17,13 +17,14 @@ from numpy.typing import NDArray
 from nearer.adaptation.judging import Collection
 from nearer.adaptation.passages import Passage
 from nearer.adaptation.views import RareWords, View, find_views
+from nearer.adaptation.writing import Written
 from nearer.search.fusion import NONE, fuse
 from nearer.storage.whole import write_whole
 from nearer.text import write_lists
 
 MOST_OF_A_PASSAGE = 3  # queries
 PAIRED = ("title", "heading", "docstring", "opening")  # kinds whose rest answers them
-LOG = "log"
+LOG, WRITTEN = "log", "written"
 
 
 @dataclass(frozen=True)
@@ -39,10 +40,9 @@ class TrainingQueries:
 
 
 def find_training_views(
-    passages: Sequence[Passage], trained: NDArray[np.bool_], random: np.random.Generator
+    passages: Sequence[Passage], trained: NDArray[np.bool_], words: RareWords, random: np.random.Generator
 ) -> list[View]:
     """Views of the passages that are trained on, in random order, a few of each passage."""
-    words = RareWords([passage.titled for passage in passages])
     views = find_views(passages, np.flatnonzero(trained).tolist(), words)
     taken: dict[int, int] = {}
     found, known = [], set()
@@ -55,14 +55,25 @@ def find_training_views(
     return found
 
 
-def draw_queries(views: Sequence[View], log: Sequence[str], count: int, random: np.random.Generator) -> TrainingQueries:
-    """Real queries first, then views."""
+def draw_queries(
+    views: Sequence[View],
+    log: Sequence[str],
+    count: int,
+    random: np.random.Generator,
+    written: Sequence[Written] = (),
+) -> TrainingQueries:
+    """Real queries first, then written ones, then views.
+
+    Only a copied query does not get its own passage: a written one asks for it in other words, as in GPL.
+    """
     logged = [log[number] for number in random.permutation(len(log))[:count].tolist()]
-    copied = views[: count - len(logged)]
+    asked = written[: count - len(logged)]
+    copied = views[: count - len(logged) - len(asked)]
+    others = len(logged) + len(asked)
     return TrainingQueries(
-        [*logged, *(view.query for view in copied)],
-        [*([LOG] * len(logged)), *(view.kind for view in copied)],
-        np.array([*([NONE] * len(logged)), *(view.passage for view in copied)], dtype=np.int64),
+        [*logged, *(one.query for one in asked), *(view.query for view in copied)],
+        [*([LOG] * len(logged)), *(f"{WRITTEN} {one.style}" for one in asked), *(view.kind for view in copied)],
+        np.array([*([NONE] * others), *(view.passage for view in copied)], dtype=np.int64),
     )
 
 
@@ -106,13 +117,17 @@ def write_material(
     return len(usable)
 
 
-def write_pairs(path: Path, views: Sequence[View]) -> int:
-    """A title and its body, an opening and what follows; one of a passage. Returns how many."""
+def write_pairs(path: Path, views: Sequence[View], written: Sequence[tuple[str, str]] = ()) -> int:
+    """A title and its body, an opening and what follows, one of a passage; and written queries with their passages.
+
+    Returns how many.
+    """
     by_passage: dict[int, View] = {}
     for view in views:
         best = by_passage.get(view.passage)
         if view.kind in PAIRED and (best is None or PAIRED.index(view.kind) < PAIRED.index(best.kind)):
             by_passage[view.passage] = view
-    rows = ({"sentence1": view.query, "sentence2": view.rest} for view in by_passage.values())
+    pairs = [*((view.query, view.rest) for view in by_passage.values()), *written]
+    rows = ({"sentence1": query, "sentence2": text} for query, text in pairs)
     write_whole(path, (json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
-    return len(by_passage)
+    return len(pairs)

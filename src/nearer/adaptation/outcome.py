@@ -6,7 +6,7 @@ import json
 import statistics
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,10 @@ import numpy as np
 
 from nearer.adaptation.documents import Document
 from nearer.adaptation.judging import Collection
-from nearer.adaptation.tournament import Candidates, Contender, Standing
+from nearer.adaptation.label_figures import LABELS, LabelFigures
+from nearer.adaptation.tournament import BASE, Contender, Measured, Standing, discount
 from nearer.encoder import Encoder
-from nearer.search.fusion import LEXICAL, RERANKER, fuse
+from nearer.search.fusion import LEXICAL, RERANKER
 from nearer.search.setup import RerankerSetup, SearchSetup, write_setup
 from nearer.storage.whole import whole_file
 from nearer.teachers import CrossEncoder
@@ -24,8 +25,6 @@ from nearer.teachers import CrossEncoder
 DOCUMENTS = "documents.jsonl"  # all that were read, for `search build`
 SHOWN_CHANGES = 8  # for better, and as many for worse
 TIMED = 10  # queries
-UNKNOWN_SHARE = 0.05  # of the tokens, from which on a model does not know the text's script
-LOOKED_AT = 200  # texts
 
 
 @dataclass(frozen=True)
@@ -65,6 +64,8 @@ class Outcome:
         remarks: What is odd about the text and the models.
         all_passages: How many the documents have; with little time only some of them are searched.
         weights: By encoder and `reranker`, how many weights it has.
+        labels: What labelled queries say, where there are any.
+        written: By style, how many queries of the language model students learnt from.
     """
 
     folder: Path
@@ -88,24 +89,54 @@ class Outcome:
     remarks: list[str]
     all_passages: int
     weights: dict[str, int]
+    labels: LabelFigures | None = None
+    written: dict[str, int] = field(default_factory=dict)
 
     @property
     def is_better(self) -> bool:
-        """Whether anything was found that is better than the base with certainty."""
-        return self.chosen.is_better
+        """Whether anything was chosen instead of the base: it must be better with certainty where it was chosen."""
+        return self.chosen.contender != Contender(BASE)
 
     def __str__(self) -> str:
         if not self.is_better:
             return f"nothing that was tried is better than {self.base} with certainty: it is kept ({self.model})"
-        chosen = self.chosen
-        return (
-            f"{chosen.contender.name}: {chosen.gain:+.1f} points of NDCG@10 over {self.base} on tests made of the "
-            f"text ({chosen.low:+.1f} to {chosen.high:+.1f}); {self.model}"
-        )
+        on_tests = f"{_gain(self.chosen)} on tests made of the text"
+        if self.labels is None:
+            return f"{self.chosen.contender.name}: {on_tests} over {self.base}; {self.model}"
+        by_labels = f"{_gain(self.labels.chosen)} by {self.labels.measured:,} labelled queries that chose nothing"
+        return f"{self.chosen.contender.name}: {by_labels}, {on_tests}, over {self.base}; {self.model}"
 
     def to_dict(self) -> dict[str, Any]:
         """For a file of JSON."""
         return {**asdict(self), "folder": str(self.folder), "model": str(self.model)}
+
+
+def _gain(standing: Standing) -> str:
+    return f"{standing.gain:+.1f} points of NDCG@10 ({standing.low:+.1f} to {standing.high:+.1f})"
+
+
+def tell_labels(outcome: Outcome) -> list[str]:
+    """What labels say, line by line; nothing where there are none."""
+    labels = outcome.labels
+    if labels is None:
+        return []
+    if labels.chose:
+        who = f"chosen by {labels.chose:,} labelled queries, measured by {labels.measured:,} others"
+    else:
+        who = f"chosen by the made tests, measured by {labels.measured:,} labelled queries"
+    named = {
+        labels.chosen.contender: f"{labels.chosen.contender.name}",
+        labels.alone.contender: f"{labels.alone.contender.name} alone",
+        labels.standings[0].contender: f"{labels.standings[0].contender.name} (the best by these labels)",
+        Contender(BASE): outcome.base,
+    }
+    figures = {standing.contender: standing.by_test[LABELS] for standing in labels.standings}
+    told = ", ".join(f"{figures[contender]:.1f} for {name}" for contender, name in named.items())
+    lines = [f"{who}: NDCG@10 {told}"]
+    order = f"of made tests and labels over the {len(outcome.standings)} set-ups"
+    if labels.correlation is None:
+        return [*lines, f"no Spearman correlation {order}: one of them puts all alike"]
+    return [*lines, f"Spearman correlation {order}: {labels.correlation:.2f}"]
 
 
 def write_model(
@@ -127,30 +158,6 @@ def write_documents(folder: Path, documents: Sequence[Document]) -> None:
             record = {"_id": document.id, "title": document.title, "text": document.text}
             # halves of a character, which UTF-8 has not, as JSON writes them
             file.write((json.dumps(record, ensure_ascii=False) + "\n").encode("utf-8", "backslashreplace"))
-
-
-def count_weights(encoders: Mapping[str, Encoder], cross: CrossEncoder | None) -> dict[str, int]:
-    models = {**encoders, **({} if cross is None else {RERANKER: cross.model})}
-    return {name: sum(weight.numel() for weight in model.parameters()) for name, model in models.items()}
-
-
-def check_language(texts: Sequence[str], base: Encoder, cross: CrossEncoder | None) -> list[str]:
-    """Remarks on models whose vocabulary does not have the text's words."""
-    chosen = [texts[at] for at in range(0, len(texts), max(1, len(texts) // LOOKED_AT))][:LOOKED_AT]
-    remarks = []
-    for name, tokenizer in ((base.name, base.tokenizer), *([(cross.name, cross.tokenizer)] if cross else [])):
-        unknown = getattr(tokenizer, "unk_token_id", None)
-        if unknown is None:
-            continue
-        ids = np.concatenate(
-            [np.asarray(row) for row in tokenizer(chosen, truncation=True, max_length=256)["input_ids"]]
-        )
-        share = float((ids == unknown).mean())
-        if share > UNKNOWN_SHARE:
-            remarks.append(
-                f"{name}: does not know {share:.0%} of the text's words; a model of its language would do better"
-            )
-    return remarks
 
 
 def measure_latency(
@@ -177,16 +184,18 @@ def measure_latency(
 
 
 def find_changes(
-    collection: Collection, tests: Mapping[str, Candidates], base: Contender, chosen: Contender
+    texts: Sequence[str],
+    tests: Mapping[str, tuple[Sequence[str], Measured]],
+    base: Contender,
+    chosen: Contender,
 ) -> list[Change]:
-    """Those that moved most, for better first."""
+    """Those that moved most, for better first. tests: by name, queries and what they may find among the texts."""
     found = []
-    for name, candidates in tests.items():
-        before, after = (_ranks(candidates, contender) for contender in (base, chosen))
-        test = collection.tests[name]
+    for name, (queries, candidates) in tests.items():
+        before, after = (candidates.ranks(contender.weights) for contender in (base, chosen))
         for row in np.flatnonzero(before != after).tolist():
-            answer = collection.texts[int(candidates.answers[row])]
-            found.append(Change(name, test.queries[row], answer[:300], int(before[row]), int(after[row])))
+            answer = texts[candidates.answer(row)]
+            found.append(Change(name, queries[row], answer[:300], int(before[row]), int(after[row])))
     found.sort(key=_weight)
     best, worst = found[:SHOWN_CHANGES], found[::-1][:SHOWN_CHANGES]
     return [each for each in best if _weight(each) < 0] + [each for each in worst if _weight(each) > 0]
@@ -194,14 +203,5 @@ def find_changes(
 
 def _weight(change: Change) -> float:
     """How much of the gain it took: negative for better."""
-    value = [0.0 if not rank or rank > 10 else 1 / np.log2(rank + 1) for rank in (change.before, change.after)]
-    return float(value[0] - value[1])
-
-
-def _ranks(candidates: Candidates, contender: Contender) -> np.ndarray[Any, np.dtype[np.int64]]:
-    valid = candidates.numbers >= 0
-    fused = fuse(candidates.scores, contender.weights, valid)
-    right = candidates.numbers == candidates.answers[:, None]
-    own = np.where(right, fused, -np.inf).max(axis=1, keepdims=True)
-    ranks: np.ndarray[Any, np.dtype[np.int64]] = np.where(right.any(axis=1), (fused > own).sum(axis=1) + 1, 0)
-    return ranks
+    before, after = discount(np.array([change.before, change.after]))
+    return float(before - after)

@@ -13,6 +13,7 @@ from statistics import fmean
 from typing import Any
 
 from nearer.adaptation.advice import find_advice, next_commands, repeat_command
+from nearer.adaptation.label_figures import LABELS, LabelFigures
 from nearer.adaptation.outcome import Change, Outcome
 from nearer.adaptation.tournament import BASE, LISTS, PAIRS, Contender, Standing
 from nearer.report.chart import BETTER, WORSE, Axis, Chart, interval, linear
@@ -87,6 +88,8 @@ def render_page(outcome: Outcome) -> str:
         noted=[(file["path"], words) for file in account["files"] if (words := _remarks(file))][:SHOWN_FILES],
         blocks=[Block(text, number) for text, number in list(account["boilerplate"]["blocks"].items())[:SHOWN_BLOCKS]],
         tests=tabulate_tests(outcome, compared),
+        labelled=None if outcome.labels is None else tabulate_labels(outcome, outcome.labels),
+        label_judges=None if outcome.labels is None else tabulate_label_judges(outcome, outcome.labels),
         gains=None if compared is None else draw_gains(outcome, compared),
         setups=tabulate_setups(outcome),
         details=tabulate_details(outcome),
@@ -151,6 +154,33 @@ def tabulate_tests(outcome: Outcome, compared: Standing | None) -> Html:
     if compared is not None:
         head += ["chosen" if outcome.is_better else "best tried", "gain"]
     return table("Tests made of the text (retrieval: NDCG@10 × 100)", head, rows)
+
+
+def tabulate_labels(outcome: Outcome, labels: LabelFigures) -> Html:
+    """All set-ups by the labelled queries that measured."""
+    lowest = min(0.0, *(standing.low for standing in labels.standings))
+    highest = max(0.0, *(standing.high for standing in labels.standings))
+    on_tests = {standing.contender: standing.gain for standing in outcome.standings}
+    rows = [
+        [
+            _marked(outcome, standing),
+            figure(standing.by_test[LABELS]),
+            signed(standing.gain),
+            cell(f"{signed(standing.low)} to {signed(standing.high)}", draw_interval(standing, lowest, highest)),
+            signed(on_tests[standing.contender]),
+        ]
+        for standing in labels.standings
+    ]
+    head = ["set-up", "NDCG@10", "gain", "95 % interval", "gain on made tests"]
+    queries = count(labels.measured, "labelled query", "labelled queries")
+    return table(f"All set-ups by {queries} (NDCG@10 × 100 over documents)", head, rows)
+
+
+def tabulate_label_judges(outcome: Outcome, labels: LabelFigures) -> Html:
+    names = name_judges(outcome)
+    rows = [(names.get(judge, judge), figure(value)) for judge, value in labels.judges.items()]
+    queries = count(labels.queries, "labelled query", "labelled queries")
+    return table(f"Judges before anything was trained, by {queries}", ["judge", "NDCG@10"], rows)
 
 
 def draw_gains(outcome: Outcome, compared: Standing) -> Html:
@@ -222,14 +252,19 @@ def draw_interval(standing: Standing, lowest: float, highest: float) -> Html:
 
 def tabulate_judges(outcome: Outcome) -> Html:
     """All that could judge, and how much each counts; 0 where it was not trusted."""
+    rows = [(name, f"{outcome.judges.get(judge, 0.0):g}") for judge, name in name_judges(outcome).items()]
+    return table("How much each judge counts", ["judge", "weight"], rows)
+
+
+def name_judges(outcome: Outcome) -> dict[str, str]:
+    """All that could judge, as the page calls them."""
     asked = outcome.asked
     names = {BASE: f"{last_part(outcome.base)} (the base)"}
     names |= {Path(teacher).name: f"{last_part(teacher)} (teacher)" for teacher in asked["teachers"]}
     names[LEXICAL] = "BM25 (words in common)"
     if asked["judge"] is not None and outcome.plan["reranks"]:
         names[RERANKER] = f"{last_part(asked['judge'])} (cross-encoder)"
-    rows = [(name, f"{outcome.judges.get(judge, 0.0):g}") for judge, name in names.items()]
-    return table("How much each judge counts", ["judge", "weight"], rows)
+    return names
 
 
 def _remarks(file: dict[str, Any]) -> str:

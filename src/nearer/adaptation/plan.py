@@ -7,31 +7,39 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from nearer.encoder import Encoder
+from nearer.adaptation.models import Models
 from nearer.errors import SettingError
-from nearer.teachers import CrossEncoder
 
 SAMPLE = 32  # texts that speeds are measured with
 # shares of the budget
 TESTS, MATERIAL, TRAINING = 0.35, 0.25, 0.40
+WRITING = 0.2  # by a language model; the others then share the rest
 MOST_TESTS = 6  # that are usual
 SPREAD = 2.2  # candidates of a query, in those that one judge names: others name other ones
+FEWEST_LABELLED = 100
+FEWEST_WRITTEN = 32
 FEWEST_QUERIES, FEWEST_PASSAGES, FEWEST_TO_LEARN, FEWEST_STEPS = 40, 500, 200, 20
 UNITS = {"s": 1, "sec": 1, "min": 60, "m": 60, "h": 3600}
 
 
 @dataclass(frozen=True)
 class Speeds:
-    """Seconds: of a passage by the base, of one by all teachers, of a pair by the reranker (None: there is none)."""
+    """Seconds: of a passage by the base, of one by all teachers, of a pair by the reranker, of a query by the language
+    model (None: there is none)."""
 
     passage: float
     taught: float
     pair: float | None
+    query: float | None = None
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is done. longest: tokens of a passage in training; seconds: what it is expected to take, by stage."""
+    """What is done.
+
+    longest: tokens of a passage in training; seconds: what it is expected to take, by stage; labelled: queries with
+    labels that are asked; written: queries that a language model writes to learn from; written_tests: and as a test.
+    """
 
     passages: int
     queries: int
@@ -43,6 +51,9 @@ class Plan:
     per_query: int
     longest: int | None
     seconds: dict[str, float]
+    labelled: int = 0
+    written: int = 0
+    written_tests: int = 0
 
     @property
     def trains(self) -> bool:
@@ -50,12 +61,17 @@ class Plan:
 
     def __str__(self) -> str:
         taken = ", ".join(f"{stage} {told_seconds(seconds)}" for stage, seconds in self.seconds.items())
+        written = f"{self.written:,} queries written by the language model, " if self.written else ""
         training = (
             f"{self.steps:,} steps on lists of {self.to_learn:,} queries"
             if self.trains
             else "no training (too little time)"
         )
-        return f"plan: {self.passages:,} passages, tests of up to {self.queries} queries, {training}; about {taken}"
+        labelled = f"{self.labelled:,} labelled queries, " if self.labelled else ""
+        return (
+            f"plan: {self.passages:,} passages, tests of up to {self.queries} queries, {labelled}{written}{training}; "
+            f"about {taken}"
+        )
 
 
 def parse_budget(text: str) -> float:
@@ -71,39 +87,57 @@ def told_seconds(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
 
 
-def measure_speeds(
-    texts: Sequence[str], base: Encoder, teachers: Sequence[Encoder], cross: CrossEncoder | None
-) -> Speeds:
-    """By a few texts from all over the collection, after others: at first, libraries make much ready."""
+def measure_speeds(texts: Sequence[str], models: Models, query: float | None = None) -> Speeds:
+    """By a few texts from all over the collection, after others: at first, libraries make much ready.
+
+    query: seconds that were measured of a query by a language model.
+    """
     step = max(1, len(texts) // (2 * SAMPLE))
     chosen, others = texts[::step][0 : 2 * SAMPLE : 2], texts[::step][1 : 2 * SAMPLE : 2]
     of_encoders = []
-    for encoder in (base, *teachers):
+    for encoder in (models.base, *models.teachers.values()):
         encoder.encode(list(others))
         started = time.perf_counter()
         encoder.encode(list(chosen))
         of_encoders.append((time.perf_counter() - started) / len(chosen))
-    pair = None
+    pair, cross = None, models.cross
     if cross is not None:
         pairs = [(0, number) for number in range(len(chosen))]
         cross.score(others[:1], others, pairs[: len(others)])
         started = time.perf_counter()
         cross.score([" ".join(chosen[0].split()[:12])], chosen, pairs)
         pair = (time.perf_counter() - started) / len(chosen)
-    return Speeds(of_encoders[0], sum(of_encoders[1:]), pair)
+    return Speeds(of_encoders[0], sum(of_encoders[1:]), pair, query)
 
 
-def make_plan(budget: float, passages: int, speeds: Speeds, *, on_gpu: bool) -> Plan:
-    """The most that fits: first the tests get smaller, then the collection, then the training."""
+def make_plan(
+    budget: float,
+    passages: int,
+    speeds: Speeds,
+    *,
+    on_gpu: bool,
+    labelled: int = 0,
+    always: int = 0,
+    llm_test: bool = False,
+) -> Plan:
+    """The most that fits: first the tests get smaller, then the collection, then the training.
+
+    labelled: queries with labels; always: passages that are there in any case, since they answer them; llm_test: some
+    of the queries that a language model writes are a test.
+    """
+    whole, fewest = budget, max(FEWEST_PASSAGES, always)
+    budget = whole if speeds.query is None else (1 - WRITING) * whole
     batch, per_query = (48, 8) if on_gpu else (16, 4)
     plan = Plan(passages, 400, 50, speeds.pair is not None, 8000, 1000, batch, per_query, None if on_gpu else 128, {})
+    plan = replace(plan, labelled=labelled)
     while _tests(plan, speeds) > TESTS * budget:
         if plan.queries > FEWEST_QUERIES:
             plan = replace(plan, queries=max(FEWEST_QUERIES, plan.queries // 2), best=max(20, plan.best - 10))
+            plan = replace(plan, labelled=max(min(labelled, FEWEST_LABELLED), plan.labelled // 2))
         elif plan.reranks and _reranking(plan, speeds) > TESTS / 2 * budget:
             plan = replace(plan, reranks=False)
-        elif plan.passages > FEWEST_PASSAGES:
-            plan = replace(plan, passages=max(FEWEST_PASSAGES, plan.passages // 2))
+        elif plan.passages > fewest:
+            plan = replace(plan, passages=max(fewest, plan.passages // 2))
         elif plan.reranks:
             plan = replace(plan, reranks=False)
         else:
@@ -114,16 +148,29 @@ def make_plan(budget: float, passages: int, speeds: Speeds, *, on_gpu: bool) -> 
     plan = replace(plan, steps=int(min(1000, TRAINING * budget / _step(plan, speeds))))
     if not plan.trains:
         plan = replace(plan, steps=0)
+    if speeds.query is not None:
+        plan = _with_writing(plan, int(WRITING * whole / speeds.query), llm_test=llm_test)
     seconds = {
         "tests": _tests(plan, speeds),
         "material": _material(plan, speeds) if plan.trains else 0.0,
         "training": plan.steps * _step(plan, speeds),
     }
+    if speeds.query is not None:
+        seconds["writing"] = (plan.written + plan.written_tests) * speeds.query
     return replace(plan, seconds=seconds)
 
 
+def _with_writing(plan: Plan, affordable: int, *, llm_test: bool) -> Plan:
+    """Half of what is learnt from at most: mixed with copied queries, written ones teach more than alone."""
+    tests = min(plan.queries, affordable // 3) if llm_test else 0
+    tests = tests if tests >= FEWEST_QUERIES else 0
+    written = min(plan.to_learn // 2, affordable - tests) if plan.trains else 0
+    return replace(plan, written_tests=tests, written=written if written >= FEWEST_WRITTEN else 0)
+
+
 def _tests(plan: Plan, speeds: Speeds) -> float:
-    texts = plan.passages + 2 * MOST_TESTS * plan.queries  # queries, and their answers without them
+    # queries, and their answers without them
+    texts = plan.passages + 2 * MOST_TESTS * plan.queries + plan.labelled
     return texts * (2 * speeds.passage + speeds.taught) + _reranking(plan, speeds)
 
 
@@ -131,7 +178,8 @@ def _reranking(plan: Plan, speeds: Speeds) -> float:
     """Of all tests; after training, what is new among the candidates."""
     if not plan.reranks or speeds.pair is None:
         return 0.0
-    return 1.3 * MOST_TESTS * plan.queries * SPREAD * plan.best * speeds.pair
+    queries = MOST_TESTS * plan.queries + plan.labelled
+    return 1.3 * queries * SPREAD * plan.best * speeds.pair
 
 
 def _material(plan: Plan, speeds: Speeds) -> float:

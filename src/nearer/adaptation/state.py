@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from nearer.adaptation.documents import Documents
+from nearer.adaptation.labels import Labels
+from nearer.adaptation.models import Models
 from nearer.adaptation.passages import Passage
 from nearer.adaptation.plan import Plan
-from nearer.adaptation.tournament import BASE
-from nearer.encoder import Encoder
-from nearer.errors import InputError, SettingError
-from nearer.search.fusion import LEXICAL, RERANKER
+from nearer.adaptation.views import RareWords
+from nearer.adaptation.writing import Writer, Written
+from nearer.errors import InputError
 from nearer.storage.sealed import read_sealed_json, write_sealed_json
 from nearer.storage.whole import make_folder
-from nearer.teachers import CrossEncoder
 from nearer.versions import VERSION
 
 WORK, STATE, MODEL = "work", "state.json", "model"
@@ -30,49 +32,57 @@ class Work:
     """All that the stages share."""
 
     out: Path
-    base: Encoder
-    teachers: dict[str, Encoder]
-    cross: CrossEncoder | None
+    documents: Documents
     passages: list[Passage]
+    all_passages: int
+    log: list[str]
+    labels: Labels | None
+    labels_choose: bool
+    model: str
+    judge: str | None
+    models: Models
     plan: Plan
     seed: int
-    model: str
     progress: bool
     say: Say
     asked: dict[str, Any]
     remarks: list[str]
-    all_passages: int
+    writer: Writer | None = None
     students: dict[str, Path] = field(default_factory=dict)
+    written: dict[str, int] = field(default_factory=dict)
+
+    @cached_property
+    def words(self) -> RareWords:
+        """Counted once: tests and material are made by the same words."""
+        return RareWords([passage.titled for passage in self.passages])
+
+    def write(self, numbers: Sequence[int], folder: Path, limit: int, unlike: Collection[str] = ()) -> list[Written]:
+        """Queries of the language model, which is let go of then."""
+        assert self.writer is not None
+        found = self.writer.write(self.passages, numbers, folder, limit=limit, unlike=unlike, progress=self.progress)
+        self.writer.close()
+        return found
 
     def random(self, stage: str) -> np.random.Generator:
         return np.random.default_rng([self.seed, *stage.encode()])
 
 
-def name_teachers(teachers: Sequence[str | Path]) -> dict[str, str | Path]:
-    """Teachers by the name that figures show: the last part of the path, or all of it, marked, if that is taken."""
-    named: dict[str, str | Path] = {}
-    for teacher in teachers:
-        if teacher in named.values():
-            raise SettingError(f"teachers: {teacher} is named twice; name it once.", argument="teacher")
-        last = Path(str(teacher)).name
-        named[f"{teacher} (teacher)" if last in {BASE, LEXICAL, RERANKER, *named} else last] = teacher
-    return named
-
-
-def sample_passages(passages: Sequence[Passage], count: int, seed: int) -> list[Passage]:
-    """Whole documents, in their order."""
+def sample_passages(passages: Sequence[Passage], count: int, seed: int, always: Collection[str] = ()) -> list[Passage]:
+    """Whole documents, in their order. always: ids of documents that are there in any case."""
     if count >= len(passages):
         return list(passages)
     random = np.random.default_rng([seed, 1])
     by_document: dict[str, list[Passage]] = {}
     for passage in passages:
         by_document.setdefault(passage.document, []).append(passage)
-    names, taken, total = list(by_document), set(), 0
+    names, taken = list(by_document), set(always)
+    total = sum(len(by_document[name]) for name in taken)
     for number in random.permutation(len(names)).tolist():
         if total >= count:
             break
-        taken.add(names[number])
-        total += len(by_document[names[number]])
+        if names[number] not in taken:
+            taken.add(names[number])
+            total += len(by_document[names[number]])
     return [passage for passage in passages if passage.document in taken]
 
 
@@ -82,6 +92,10 @@ def describe_run(
     teachers: Sequence[str | Path],
     judge: str | Path | None,
     log: Sequence[str],
+    labels: Labels | None,
+    labels_choose: bool,
+    llm: str | Path | None,
+    llm_test: bool,
     budget: str,
     seed: int,
 ) -> dict[str, Any]:
@@ -93,6 +107,9 @@ def describe_run(
         "teachers": [str(teacher) for teacher in teachers],
         "judge": None if judge is None else str(judge),
         "queries": digest(*log),
+        "labels": None if labels is None else digest(repr((labels.queries, labels.gains, labels_choose))),
+        "llm": None if llm is None else str(llm),
+        "llm_test": llm_test,
         "budget": budget,
         "seed": seed,
     }
@@ -101,25 +118,32 @@ def describe_run(
 def list_arguments(
     documents: str | Path | Sequence[str | Path],
     about: dict[str, Any],
-    queries: str | Path | Sequence[str] | None,
-    log: int,
     reading: dict[str, Any],
+    *,
+    queries: object,
+    log: int,
+    labels: object,
+    choose_by: str | None,
 ) -> dict[str, Any]:
     """What adapt was called with, for the command that repeats it.
 
     Args:
         documents: As they were named.
         about: As `describe_run` has it.
+        reading: How documents are read: `columns`, `encoding`, `txt`.
         queries: The log's file; a log in memory has no name.
         log: How many queries it has.
-        reading: How documents are read: `columns`, `encoding`, `txt`.
+        labels: Their file or folder, likewise.
+        choose_by: `labels` or `tests`, if it was said.
     """
     given = [documents] if isinstance(documents, str | Path) else documents
     return {
         "documents": [str(each) for each in given],
-        **{name: about[name] for name in ("model", "teachers", "judge", "budget", "seed")},
+        **{name: about[name] for name in ("model", "teachers", "judge", "llm", "llm_test", "budget", "seed")},
         "queries": str(queries) if isinstance(queries, str | Path) else None,
         "log": log,
+        "labels": str(labels) if isinstance(labels, str | Path) else None,
+        "choose_by": choose_by,
         **reading,
     }
 
@@ -131,17 +155,25 @@ def digest(*parts: str) -> str:
     return found.hexdigest()
 
 
-def open_work(out: Path, about: dict[str, Any]) -> Path:
-    work = out / WORK
-    state = work / STATE
+def find_plan(out: Path, about: dict[str, Any]) -> Plan | None:
+    """The plan of the first start, if there was one: a machine is never as fast twice, and a run that goes on must be
+    the same run. Nothing is written."""
+    state = out / WORK / STATE
     if state.is_file():
-        earlier = read_sealed_json(state, f"remove {out} and start again")["about"]
+        kept = read_sealed_json(state, f"remove {out} and start again")
+        earlier = kept["about"]
         if changed := [name for name, value in about.items() if earlier.get(name) != value]:
             raise InputError(
                 f"{out}: was begun with other {', '.join(changed)}; name another folder, or remove it.", argument="out"
             )
-    elif out.exists() and (not out.is_dir() or any(out.iterdir())):
+        return Plan(**kept["plan"])
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise InputError(f"{out}: is there already and is no earlier adapt's; name another folder.", argument="out")
+    return None
+
+
+def open_work(out: Path) -> Path:
+    work = out / WORK
     try:
         make_folder(work)
     except OSError as error:
@@ -149,10 +181,6 @@ def open_work(out: Path, about: dict[str, Any]) -> Path:
     return work
 
 
-def keep_plan(work: Path, about: dict[str, Any], plan: Plan) -> Plan:
-    """The plan of the first start: a machine is never as fast twice, and a run that goes on must be the same run."""
-    state = work / STATE
-    if state.is_file():
-        return Plan(**read_sealed_json(state, f"remove {work.parent} and start again")["plan"])
-    write_sealed_json(state, {"about": about, "plan": asdict(plan)})
-    return plan
+def keep_plan(work: Path, about: dict[str, Any], plan: Plan) -> None:
+    if not (work / STATE).is_file():
+        write_sealed_json(work / STATE, {"about": about, "plan": asdict(plan)})

@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 
 from nearer.adaptation.judging import Collection
+from nearer.adaptation.labels import key_of
 from nearer.adaptation.material import draw_queries, find_training_views, write_material, write_pairs
 from nearer.adaptation.plan import listed
-from nearer.adaptation.state import MODEL, Work
+from nearer.adaptation.state import MODEL, WORK, Work
 from nearer.adaptation.tournament import BASE, LISTS, PAIRS
+from nearer.adaptation.writing import Written, count_styles, told_styles
 from nearer.search.fusion import RERANKER
 from nearer.training import resume, train
 
@@ -24,18 +26,26 @@ def train_students(
     work: Work,
     collection: Collection,
     trained: np.ndarray[Any, np.dtype[np.bool_]],
-    log: Sequence[str],
     weights: dict[str, float],
     above: float,
 ) -> None:
     """One learns the judges' lists if these know more than the base; one learns pairs if no model teaches."""
     plan, say = work.plan, work.say
-    views = find_training_views(work.passages, trained, work.random("views"))
+    views = find_training_views(work.passages, trained, work.words, work.random("views"))
+    unlike = set() if work.labels is None else work.labels.keys  # what is measured with is not learnt from
+    views = [view for view in views if key_of(view.query) not in unlike]
     learns_lists = above >= WORTH_LEARNING
-    learns_pairs = not work.teachers and work.cross is None
+    learns_pairs = not work.models.teachers and work.models.cross is None
+    written: list[Written] = []
+    if work.writer is not None and plan.written and (learns_lists or learns_pairs):
+        numbers = np.flatnonzero(trained).tolist()
+        folder = work.out / WORK / "written-to-learn"
+        written = work.write(numbers, folder, plan.written, unlike)
+        say(f"{len(written):,} queries written to learn from: {told_styles(written)}")
+        work.written = count_styles(written)
     steps = plan.steps // (learns_lists + learns_pairs or 1)
     if learns_lists:
-        queries = draw_queries(views, log, plan.to_learn, work.random("queries"))
+        queries = draw_queries(views, work.log, plan.to_learn, work.random("queries"), written)
         folder, per_query = work.out / LISTS, plan.per_query
         count = write_material(
             folder,
@@ -44,7 +54,7 @@ def train_students(
             trained,
             weights,
             best=listed(plan),
-            by=[BASE, *work.teachers],
+            by=[BASE, *work.models.teachers],
             fewest=2 * per_query,
             key=LISTS,
             reranked=bool(weights.get(RERANKER)),
@@ -60,7 +70,7 @@ def train_students(
         )
     if learns_pairs:
         path = work.out / "pairs.jsonl"
-        count = write_pairs(path, views)
+        count = write_pairs(path, views, [(one.query, work.passages[one.passage].titled) for one in written])
         if count >= FEWEST_PAIRS:
             paired: dict[str, Any] = {"batch_size": min(32, count // 2), "max_steps": steps, "watch_on": []}
             work.students[PAIRS] = _train(work, "simcse-pairs-wiki-mini", path, paired, name=PAIRS)
@@ -86,7 +96,7 @@ def _train(
     common: dict[str, Any] = {"seed": work.seed, "select_on": [], "test_on": []}
     if work.plan.longest is not None:
         common["max_length"] = work.plan.longest
-    pooling = {} if work.base.settings.pooling is None else {"pooling": work.base.settings.pooling}
+    pooling = {} if work.models.base.settings.pooling is None else {"pooling": work.models.base.settings.pooling}
     trained = train(
         recipe,
         corpus,
@@ -101,5 +111,5 @@ def _train(
 
 def _best_teacher(work: Work, weights: dict[str, float]) -> list[str]:
     """Whose order of the whole batch is learnt beside the lists: the teacher that counts most."""
-    names = sorted(work.teachers, key=lambda name: -weights.get(name, 0.0))
-    return [work.teachers[names[0]].name] if names and weights.get(names[0]) else []
+    names = sorted(work.models.teachers, key=lambda name: -weights.get(name, 0.0))
+    return [work.models.teachers[names[0]].name] if names and weights.get(names[0]) else []

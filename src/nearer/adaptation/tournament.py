@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,22 @@ NEARLY = 0.5  # points below the best that a cheaper set-up may have
 RESAMPLES = 1000
 
 
+def discount(ranks: NDArray[np.int64]) -> Values:
+    """What an answer at this rank is worth to NDCG@10; 0 for one that is not found (rank 0)."""
+    gains: Values = np.where((ranks > 0) & (ranks <= CUT), 1 / np.log2(np.maximum(ranks, 1) + 1), 0.0)
+    return gains
+
+
+class Measured(Protocol):
+    """A test: queries with what they may find."""
+
+    def ndcg(self, weights: Mapping[str, float]) -> Values: ...
+
+    def ranks(self, weights: Mapping[str, float]) -> NDArray[np.int64]: ...
+
+    def answer(self, row: int) -> int: ...
+
+
 @dataclass(frozen=True)
 class Candidates:
     """What one test's queries may find, and what each judge says of it.
@@ -41,18 +58,27 @@ class Candidates:
     answers: NDArray[np.int64]
     scores: Mapping[str, NDArray[np.float32]]
 
-    def ndcg(self, weights: Mapping[str, float]) -> Values:
-        """NDCG@10 of each query (queries,), when judges count so much; of equal scores the first candidate leads."""
+    def ranks(self, weights: Mapping[str, float]) -> NDArray[np.int64]:
+        """The answer's rank (queries,) from 1, when judges count so much; 0: it is not among the candidates.
+
+        Of equal scores the first candidate leads.
+        """
         valid = self.numbers >= 0
         fused = fuse(self.scores, weights, valid)
         right = self.numbers == self.answers[:, None]
-        found = right.any(axis=1)
         own = np.where(right, fused, -np.inf).max(axis=1, keepdims=True)
         column = right.argmax(axis=1)[:, None]
         ahead = (fused > own) | ((fused == own) & (np.arange(fused.shape[1]) < column))
-        rank = (ahead & valid).sum(axis=1)
-        gains: Values = np.where(found & (rank < CUT), 1 / np.log2(rank + 2), 0.0)
-        return gains
+        ranks: NDArray[np.int64] = np.where(right.any(axis=1), (ahead & valid).sum(axis=1) + 1, 0)
+        return ranks
+
+    def ndcg(self, weights: Mapping[str, float]) -> Values:
+        """NDCG@10 of each query (queries,)."""
+        return discount(self.ranks(weights))
+
+    def answer(self, row: int) -> int:
+        """The number of the text that answers this query."""
+        return int(self.answers[row])
 
 
 @dataclass(frozen=True)
@@ -105,7 +131,7 @@ def all_contenders(encoders: Sequence[str], *, reranker: bool, lexical: bool = T
 
 
 def hold_tournament(
-    tests: Mapping[str, Candidates], contenders: Sequence[Contender], base: Contender, *, seed: int = 0
+    tests: Mapping[str, Measured], contenders: Sequence[Contender], base: Contender, *, seed: int = 0
 ) -> list[Standing]:
     """All contenders by falling gain over the base, which is one of them."""
     of_base = {name: 100 * test.ndcg(base.weights) for name, test in tests.items()}
@@ -132,7 +158,7 @@ def choose(standings: Sequence[Standing], base: Contender) -> Standing:
     )
 
 
-def best_fusion(tests: Mapping[str, Candidates], judges: Sequence[str], base: str) -> tuple[dict[str, float], float]:
+def best_fusion(tests: Mapping[str, Measured], judges: Sequence[str], base: str) -> tuple[dict[str, float], float]:
     """Which judges to trust on this text, and how far above the base they stand together (points of NDCG@10).
 
     Every judge may count 0, 0.3 or 1. Of fusions that are nearly as good, the one of the fewest judges.

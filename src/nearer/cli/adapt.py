@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 SHOWN = 12  # set-ups
 
 
+class ChooseBy(StrEnum):
+    labels = "labels"
+    tests = "tests"
+
+
 class Txt(StrEnum):
     auto = "auto"
     file = "file"
@@ -44,6 +49,24 @@ def adapt(
     queries: Annotated[
         str | None, typer.Option(help="A log of real queries, one a line: no labels are needed.")
     ] = None,
+    labels: Annotated[
+        str | None,
+        typer.Option(
+            help="Labelled queries: a folder (queries.jsonl, qrels), or a file of query, document id and gain. They "
+            "choose (from 50 on) and measure; nothing learns from them."
+        ),
+    ] = None,
+    choose_by: Annotated[
+        ChooseBy | None,
+        typer.Option(help="With --labels: tests, and labels only measure what the made tests choose."),
+    ] = None,
+    llm: Annotated[
+        str | None,
+        typer.Option(help="A language model that writes queries to learn from: a folder, a GGUF file, a hub name."),
+    ] = None,
+    llm_test: Annotated[
+        bool, typer.Option("--llm-test", help="Let it write a test too. Those of small models mislead the choice.")
+    ] = False,
     budget: Annotated[
         str, typer.Option(help="The time that there is, such as 90s, 20min, 2h. It decides how much is tried.")
     ] = "20min",
@@ -63,6 +86,7 @@ def adapt(
 ) -> None:
     """Make search better on your own documents, without labels, and prove it on documents that were kept back."""
     from nearer.adaptation.adapt import adapt as run
+    from nearer.adaptation.outcome import tell_labels
     from nearer.adaptation.plan import Plan
 
     try:
@@ -73,6 +97,10 @@ def adapt(
             teachers=teacher or [],
             judge=judge,
             queries=queries,
+            labels=labels,
+            choose_by=None if choose_by is None else choose_by.value,
+            llm=llm,
+            llm_test=llm_test,
             budget=budget,
             columns=_columns(columns),
             encoding=encoding,
@@ -91,6 +119,8 @@ def adapt(
         return
     show_table(_standings(outcome))
     put(str(outcome))
+    for line in tell_labels(outcome):
+        put(line)
     put(f"page: {outcome.folder / 'report.html'}")
 
 

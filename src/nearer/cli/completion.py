@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-METHODS = ("simcse", "rankcse", "rankencoder", "debcse", "refine", "lists", "promptbert", "sncse", "diffcse", "cosent")
+METHODS = (
+    *("simcse", "rankcse", "rankencoder", "debcse", "refine", "lists", "promptbert", "sncse", "diffcse"),
+    *("esimcse",),
+    "cosent",
+    *("tsdae", "infocse"),
+)
 RECIPES = Path(__file__).parent.parent / "recipes"
 # the names that nearer.evaluation.tasks knows; they and METHODS are written out because asking would load torch
 TASKS = (

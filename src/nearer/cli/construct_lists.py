@@ -12,6 +12,7 @@ import typer
 
 from nearer.cli import options
 from nearer.cli.bundles import TEXT_READING, TextReading, with_bundles
+from nearer.cli.language_models import BATCH_HELP, LLM_HELP, KindName, tell_troubles
 from nearer.cli.output import say, show_report, show_table
 from nearer.errors import InputError, SettingError
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 TOKENS_PER_SENTENCE = 100  # as the released code
 TOKENS_PER_LISTED_SENTENCE = 40  # of a whole list in one answer: a long sentence is made up for by short ones
-GUIDANCE = 1.5
+GUIDANCE = 0.5  # λ; the released call passes 1.5 as guidance scale, which is 1 + λ
 DEFAULT_MODEL = "wiki-mini"
 CLUSTERS, PER_CLUSTER = 1000, 20
 
@@ -35,12 +36,6 @@ class MethodName(StrEnum):
     single_step = "single-step"
 
 
-class KindName(StrEnum):
-    auto = "auto"
-    transformers = "transformers"
-    llama_cpp = "llama.cpp"
-
-
 class RulesName(StrEnum):
     paper = "paper"
     released = "released"
@@ -48,7 +43,7 @@ class RulesName(StrEnum):
 
 @with_bundles
 def lists(
-    llm: Annotated[str, typer.Option(help="Causal language model: a folder, a GGUF file or a hub name.")],
+    llm: Annotated[str, typer.Option(help=LLM_HELP)],
     out: Annotated[Path, typer.Option(help="Folder of the data set. The same command continues an interrupted one.")],
     corpus: Annotated[str | None, typer.Option(help="Text from which k-means chooses the first sentences.")] = None,
     starts: Annotated[str | None, typer.Option(help="A file of first sentences, instead of --corpus.")] = None,
@@ -63,7 +58,15 @@ def lists(
     guidance: Annotated[
         float | None,
         typer.Option(
-            callback=options.finite, min=0, help=f"directional: λ, how strongly it moves away. Default: {GUIDANCE}."
+            callback=options.finite,
+            min=0,
+            help=f"directional: λ of Eq. 4, how strongly it moves away. Default: {GUIDANCE}, the paper's strength.",
+        ),
+    ] = None,
+    guidance_scale: Annotated[
+        float | None,
+        typer.Option(
+            callback=options.finite, min=1, help="The same as other engines count it: 1 + λ. Default: 1.5, the paper's."
         ),
     ] = None,
     template: Annotated[
@@ -74,7 +77,10 @@ def lists(
         typer.Option(min=1, help="Keep a list up to the first broken rule if so many were generated. Default: all."),
     ] = None,
     rules: Annotated[
-        RulesName, typer.Option(help="released: also drop lists whose last sentence repeats the one before.")
+        RulesName,
+        typer.Option(
+            help="paper: no sentence three times in a list; released: only its last two sentences are looked at."
+        ),
     ] = RulesName.paper,
     first_line: Annotated[
         bool, typer.Option("--first-line", help="Take an answer's first line; else several lines reject a list.")
@@ -98,7 +104,7 @@ def lists(
         int | None, typer.Option(min=1, help="With --engine ray: number of workers. Default: 2.")
     ] = None,
     kind: Annotated[KindName, typer.Option(help="What runs the language model.")] = KindName.auto,
-    batch: Annotated[int, typer.Option(min=1, help="How many lists are written at the same time.")] = 16,
+    batch: Annotated[int, typer.Option(min=1, help=BATCH_HELP.format("lists"))] = 16,
     max_new_tokens: Annotated[
         int | None,
         typer.Option(
@@ -136,15 +142,19 @@ def lists(
 
     OUT/data.jsonl has a list a line, OUT/about.json how it was made and what was rejected, and why.
     """
-    from nearer.construct.engines import load_engine
+    from nearer.construct.engines import is_server, load_engine
     from nearer.construct.list_growth import ListSettings
     from nearer.construct.lists import check_folder, construct_lists
     from nearer.construct.requests import load_template
     from nearer.versions import library_versions
 
     # what can be wrong without a model first: loading and encoding take time
-    if guidance is None:
-        guidance = GUIDANCE if method is MethodName.directional else 0.0
+    guidance = _strength(guidance, guidance_scale, method)
+    if is_server(llm) and guidance:
+        raise SettingError(
+            "--llm: directional decoding needs the scores of all tokens, which a chat server does not give; name a "
+            "model folder or GGUF file, or take --method step-by-step or single-step."
+        )
     options.check_workers(engine, workers)
     settings = ListSettings(
         method=method.value,
@@ -194,6 +204,18 @@ def lists(
     if source.reading.report.read:
         show_report(source.reading.report)
     _tell(result, steps)
+    tell_troubles(getattr(workforce, "engine", None))
+
+
+def _strength(guidance: float | None, scale: float | None, method: MethodName) -> float:
+    """λ, by either of its names."""
+    if guidance is not None and scale is not None:
+        raise SettingError("--guidance (λ) and --guidance-scale (1 + λ) are two names of one strength; give one.")
+    if scale is not None:
+        return round(scale - 1, 12)  # 1.1 − 1 is 0.1, not 0.10000000000000009
+    if guidance is not None:
+        return guidance
+    return GUIDANCE if method is MethodName.directional else 0.0
 
 
 def load_encoder(model: str, pooling: str | None, device: str | None, max_length: int | None = None) -> Encoder:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nearer.cli import options
-from nearer.cli.construct_lists import KindName
+from nearer.cli.language_models import BATCH_HELP, LLM_HELP, KindName, tell_troubles
 from nearer.cli.output import say
 from nearer.errors import SettingError
 
@@ -23,7 +23,7 @@ def queries(
         list[Path],
         typer.Option(help="Files and folders: txt, md, html, pdf, csv, tsv, jsonl, json, parquet. Can be repeated."),
     ],
-    llm: Annotated[str, typer.Option(help="Causal language model: a folder, a GGUF file, a hub name.")],
+    llm: Annotated[str, typer.Option(help=LLM_HELP)],
     out: Annotated[Path, typer.Option(help="Folder of the data set. The same command continues an interrupted one.")],
     styles: Annotated[
         str, typer.Option(help="How queries are written; one is drawn for each.")
@@ -47,7 +47,7 @@ def queries(
     encoding: options.Encoding = "utf-8",
     longest: Annotated[int, typer.Option(min=8, help="Words of a passage, at most.")] = LONGEST,
     kind: Annotated[KindName, typer.Option(help="What runs the language model.")] = KindName.auto,
-    batch: Annotated[int, typer.Option(min=1, help="How many queries are written at the same time.")] = 16,
+    batch: Annotated[int, typer.Option(min=1, help=BATCH_HELP.format("queries"))] = 16,
     max_new_tokens: Annotated[int, typer.Option(min=1, help="Most tokens of a query.")] = 64,
     temperature: Annotated[
         float,
@@ -123,6 +123,7 @@ def queries(
         progress=True,
     )
     _tell(result)
+    tell_troubles(engine)
     if show:
         _show(out, show)
 

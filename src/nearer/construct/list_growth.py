@@ -5,8 +5,9 @@ from the same instruction around x(i−2) (Eq. 3, 4). Step by step (Eq. 2) is th
 asks for the whole list at once.
 
 The rules (Appendix A) make lists complete and without redundancy: all sentences there, none empty, none with a line
-break, none three times. The released code also drops a list whose last sentences repeat. `parse_numbered` finds the
-sentences in one answer that holds a whole numbered list (single-step generation).
+break, none three times. The released code looks at the end of a list alone: it is kept if its last and its last but one
+sentence each occur fewer than three times in it. `parse_numbered` finds the sentences in one answer that holds a whole
+numbered list (single-step generation).
 """
 
 from __future__ import annotations
@@ -120,7 +121,7 @@ class _SentenceBySentence(_Growing):
         number = answer.request.number
         sentences = self.lists[number]
         sentence = cleaned(answer.text)
-        fault = _fault_of_ending(answer) or fault_of(sentence, sentences)
+        fault = _fault_of_ending(answer) or fault_of(sentence, sentences, self.settings.rules)
         if fault is None and self.settings.first_line and sentence.endswith(":"):
             fault = ANNOUNCED
         if fault is None:
@@ -159,7 +160,7 @@ class _WholeLists(_Growing):
         if ending is not None and len(found) <= steps:
             found = found[:-1]  # the last one was cut off
         for sentence in map(cleaned, found[:steps]):
-            if fault := fault_of(sentence, sentences):
+            if fault := fault_of(sentence, sentences, self.settings.rules):
                 return _ended(number, sentences, fault, self.settings)
             sentences.append(sentence)
         fault = None if len(sentences) > steps else ending or (INCOMPLETE if found else EMPTY)
@@ -189,7 +190,7 @@ RULES: tuple[Rules, ...] = get_args(Rules)
 EMPTY = "empty sentence"
 LINE_BREAK = "line break in a sentence"
 REPEATED = "sentence repeated three times"
-REPEATED_END = "last sentence repeated"
+REPEATED_END = "one of the last two sentences three times"
 CUT_OFF = "cut off at the limit of new tokens"
 NO_ROOM = "prompt longer than the model's window"
 ANNOUNCED = "announcement instead of a sentence"  # "Here is the sentence:", and then another line
@@ -209,21 +210,22 @@ def cleaned(text: str) -> str:
     return text
 
 
-def fault_of(sentence: str, before: Sequence[str]) -> str | None:
-    """The rule that a (cleaned) sentence breaks behind those before it."""
+def fault_of(sentence: str, before: Sequence[str], rules: Rules = "paper") -> str | None:
+    """The rule that a (cleaned) sentence breaks behind those before it. By the released rules a sentence may repeat:
+    they look at a list when it has ended (`without_repeated_end`)."""
     if not sentence:
         return EMPTY
     if len(sentence.splitlines()) > 1:
         return LINE_BREAK
-    if sum(_alike(sentence, other) for other in before) >= MOST_OFTEN:
+    if rules == "paper" and sum(_alike(sentence, other) for other in before) >= MOST_OFTEN:
         return REPEATED
     return None
 
 
 def without_repeated_end(sentences: Sequence[str]) -> list[str]:
-    """Cut so that the last two sentences differ (the released code's rule)."""
+    """Cut so that the last and the last but one sentence each occur fewer than three times (the released rule)."""
     kept = list(sentences)
-    while len(kept) > 1 and _alike(kept[-1], kept[-2]):
+    while any(sum(_alike(end, other) for other in kept) > MOST_OFTEN for end in kept[-2:]):
         kept.pop()
     return kept
 

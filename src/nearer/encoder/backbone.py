@@ -158,6 +158,16 @@ def hidden_layers(backbone: nn.Module) -> int:
     return int(config.num_hidden_layers)
 
 
+def block_list(backbone: nn.Module) -> nn.ModuleList | None:
+    """The backbone's blocks: its largest list of modules of one class; None where there is none."""
+    lists = [
+        module
+        for module in backbone.modules()
+        if isinstance(module, nn.ModuleList) and len({type(block) for block in module}) == 1
+    ]
+    return max(lists, key=lambda blocks: sum(weight.numel() for weight in blocks.parameters()), default=None)
+
+
 @contextmanager
 def quiet() -> Iterator[None]:
     """Without transformers' loading bars and reports: what matters in them is checked here and raised."""

@@ -89,7 +89,7 @@ def _named(files: Files, shape: Shape, what: str, oddities: Oddities) -> dict[st
     texts: dict[str, str] = {}
     lines: dict[str, int] = {}
     for path in files.paths:
-        reading = _reading(path, shape)
+        reading = open_table(path, shape)
         for line, (id, text) in strictly(reading):
             unit = reading.report.unit
             if id in texts:
@@ -118,7 +118,7 @@ def _judgements(
     judged: Gains = {}
     first_line: dict[str, str] = {}
     for path in files.paths:
-        reading = _judgement_reading(path)
+        reading = open_judgements(path)
         for line, (query, document, gain) in strictly(reading):
             where = f"{path}: {reading.report.unit} {line}"
             first_line.setdefault(query, where)
@@ -193,14 +193,15 @@ class TrecReading(Reading[Judgement]):
 TREC_COLUMNS = ("query", "0", "document", "score")
 
 
-def _judgement_reading(path: Path) -> Reading[Judgement]:
+def open_judgements(path: Path) -> Reading[Judgement]:
+    """A file of judgements, as a table or TREC's."""
     if any(suffix in (".jsonl", ".csv", ".parquet") for suffix in path.suffixes):
-        return _reading(path, JUDGEMENTS)
+        return open_table(path, JUDGEMENTS)
     lines = iter_text_lines(path, "utf-8", ReadReport(str(path)))
     first = next((line for line in lines if line.text.strip()), None)
     cells = first.text.split("\t") if first else []
     if first is None or len(cells) == len(JUDGEMENTS.fields) or match_columns(JUDGEMENTS, cells):
-        return _reading(path, JUDGEMENTS)
+        return open_table(path, JUDGEMENTS)
     if len(first.text.split()) == len(TREC_COLUMNS):
         return TrecReading(path, JUDGEMENTS, ReadOptions())
     raise InputError(
@@ -209,7 +210,8 @@ def _judgement_reading(path: Path) -> Reading[Judgement]:
     )
 
 
-def _reading(path: Path, shape: Shape) -> Reading[Any]:
+def open_table(path: Path, shape: Shape) -> Reading[Any]:
+    """A file of documents, queries or judgements, whose texts may be long."""
     return Reading(path, shape, ReadOptions(max_characters=MAX_CHARACTERS))
 
 

@@ -65,6 +65,11 @@ def find_judgements(root: Path, split: str) -> Files:
     raise InputError(f"{root}: qrels/{split}.tsv or qrels.tsv is missing; {LAYOUTS}.")
 
 
+def list_splits(root: Path) -> list[str]:
+    """The splits that a folder has judgements of; none where one file stands for all."""
+    return sorted({split for folder in JUDGEMENT_FOLDERS for split in _splits(root / folder, JUDGEMENT_FORMATS)})
+
+
 def _other_split(root: Path, part: str, split: str, there: dict[str, list[str]]) -> InputError:
     listed = "; ".join(f"{folder}/ has {', '.join(splits)}" for folder, splits in there.items())
     first = next(iter(there.values()))[0]

@@ -12,7 +12,9 @@ from nearer.extras import load_plugin
 from nearer.methods.contract import Batch, Inputs, Losses, Method, Modules, Outputs, Pass, RecordForm, Tokens
 from nearer.methods.debcse import DebCSE, DebCSESettings
 from nearer.methods.diffcse import DiffCSE, DiffCSESettings
+from nearer.methods.esimcse import ESimCSE, ESimCSESettings
 from nearer.methods.facts import MethodFacts, Paper
+from nearer.methods.infocse import InfoCSE, InfoCSESettings
 from nearer.methods.lists import ListsSettings, ScoredListsTraining
 from nearer.methods.promptbert import PromptBERT, PromptBERTSettings
 from nearer.methods.rankcse import RankCSE, RankCSESettings
@@ -21,6 +23,7 @@ from nearer.methods.refine import Refinement, RefinementSettings
 from nearer.methods.scored_pairs import ScoredPairs, ScoredPairsSettings
 from nearer.methods.simcse import SimCSE, SimCSESettings
 from nearer.methods.sncse import SNCSE, SNCSESettings
+from nearer.methods.tsdae import TSDAE, TSDAESettings
 
 METHODS: dict[str, type[Method]] = {
     method.facts.name: method
@@ -34,7 +37,10 @@ METHODS: dict[str, type[Method]] = {
         PromptBERT,
         SNCSE,
         DiffCSE,
+        ESimCSE,
         ScoredPairs,
+        TSDAE,
+        InfoCSE,
     )
 }
 ENTRY_POINTS = "nearer.methods"
@@ -70,11 +76,16 @@ def _load_entry_points() -> None:
 __all__ = [
     "METHODS",
     "SNCSE",
+    "TSDAE",
     "Batch",
     "DebCSE",
     "DebCSESettings",
     "DiffCSE",
     "DiffCSESettings",
+    "ESimCSE",
+    "ESimCSESettings",
+    "InfoCSE",
+    "InfoCSESettings",
     "Inputs",
     "ListsSettings",
     "Losses",
@@ -99,6 +110,7 @@ __all__ = [
     "ScoredPairsSettings",
     "SimCSE",
     "SimCSESettings",
+    "TSDAESettings",
     "Tokens",
     "known_methods",
     "register_method",

@@ -135,10 +135,11 @@ class RecordForm:
 
 @dataclass(frozen=True)
 class Losses:
-    """The loss to follow, and the named parts it is made of for the log."""
+    """The loss to follow, the named parts it is made of for the log, and what `Method.remember` is to keep."""
 
     total: Tensor
     parts: dict[str, Tensor] = field(default_factory=dict)
+    kept: dict[str, Tensor] = field(default_factory=dict)
 
 
 class Saveable(Protocol):
@@ -223,6 +224,15 @@ class Method(ABC):
 
         Modules are called through `modules`, which takes care that several processes count their gradient once.
         """
+
+    def remember(self, kept: Mapping[str, Tensor]) -> None:
+        """Change what is not trained, in place: a queue of earlier vectors, an encoder that follows the trained one.
+
+        Once for each batch whose loss has something `kept`, after its gradient and before the weights change. It may
+        change buffers and frozen weights of `modules()` alone, by tensors alone: it is replayed without Python. All
+        processes are given the same.
+        """
+        raise NotImplementedError(f"{type(self).__name__}: its loss keeps something, so it needs `remember`")
 
     def identity(self) -> dict[str, str]:
         """By name, digests of what the method learns from besides the corpus: a run goes on only with the same."""

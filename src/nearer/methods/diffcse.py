@@ -22,6 +22,7 @@ from nearer.methods.bounds import Temperature, Weight
 from nearer.methods.contract import Batch, Ids, Inputs, Losses, Method, Modules, Outputs, Pass, Tokens
 from nearer.methods.facts import MethodFacts, Paper
 from nearer.methods.generator import Generator, drawn, load_generator
+from nearer.methods.projector import Projector
 from nearer.objectives import info_nce, replaced_tokens
 from nearer.text.augmentation import Masker
 from nearer.text.reading import Reading
@@ -81,22 +82,6 @@ FACTS = MethodFacts(
     ),
     data=("sentences",),
 )
-
-
-class Projector(nn.Module):
-    """Linear, batch norm, ReLU, linear, batch norm. Statistics are those of the batch: at inference it is not used."""
-
-    def __init__(self, size: int, width: int) -> None:
-        super().__init__()
-        self.first = nn.Linear(size, 2 * width, bias=False)
-        self.first_norm = nn.BatchNorm1d(2 * width, track_running_stats=False)
-        self.second = nn.Linear(2 * width, width, bias=False)
-        self.second_norm = nn.BatchNorm1d(width, affine=False, track_running_stats=False)
-
-    def forward(self, vectors: Tensor) -> Tensor:
-        hidden = torch.relu(self.first_norm(self.first(vectors.to(self.first.weight.dtype))))
-        found: Tensor = self.second_norm(self.second(hidden))
-        return found
 
 
 class Discriminator(nn.Module):

@@ -9,22 +9,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
-from torch import Tensor
+from pydantic import ConfigDict, Field, model_validator
+from torch import Tensor, nn
 
 from nearer.encoder import Encoder
 from nearer.errors import InputError
 from nearer.methods.bounds import Temperature, Weight
 from nearer.methods.contract import Batch, Inputs, Losses, Method, Modules, Outputs, Pass
 from nearer.methods.facts import ACL_2023, MethodFacts, Paper
-from nearer.objectives import contrast, list_mle, list_net, ranking_consistency
+from nearer.methods.momentum_queue import MomentumQueue, QueueSettings
+from nearer.objectives import contrast, info_nce, list_mle, list_net, ranking_consistency
 from nearer.objectives.similarity import similarities
 from nearer.teachers import TeacherList, Teachers
 from nearer.teachers.teacher import TeacherLength, longest_for_teachers, reading_remark
 from nearer.text.reading import Reading
 
 
-class RankCSESettings(BaseModel):
+class RankCSESettings(QueueSettings):
     """What a RankCSE recipe can set beside the loop's settings."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
@@ -65,6 +66,8 @@ class RankCSESettings(BaseModel):
             raise ValueError("contrastive_weight, consistency_weight and ranking_weight are all 0")
         if self.ranking_weight and not self.teachers:
             raise ValueError("teachers: none named; --teacher MODEL, or ranking_weight 0 to learn without")
+        if self.queue_size and not self.contrastive_weight:
+            raise ValueError("queue_size: negatives are for the contrastive loss, whose contrastive_weight is 0")
         Teachers(self.teachers, self.teacher_weights)
         return self
 
@@ -102,6 +105,7 @@ class RankCSE(Method):
     facts = FACTS
     Settings = RankCSESettings
     settings: RankCSESettings
+    queue: MomentumQueue | None = None
 
     def __init__(self, settings: RankCSESettings) -> None:
         super().__init__(settings)
@@ -122,7 +126,12 @@ class RankCSE(Method):
     ) -> list[str]:
         longest = longest_for_teachers(self.settings.teacher_max_length, max_length)
         self.teachers.prepare(reading, encoder.device, longest=longest, progress=progress)
+        if self.settings.queue_size:
+            self.queue = MomentumQueue(self.settings, encoder)
         return reading_remark(self.teachers.members, max_length)
+
+    def modules(self) -> nn.ModuleDict:
+        return nn.ModuleDict({} if self.queue is None else self.queue.modules())
 
     def inputs(self, batch: Batch) -> Inputs:
         if len(batch.fields) > 1:
@@ -132,7 +141,8 @@ class RankCSE(Method):
         if self.settings.ranking == "list_mle" and given:
             # in which order sentences stand that a teacher finds equally near
             given["tie_breaker"] = batch.common_random.random(len(batch.records), dtype="float32")
-        return Inputs({"first": Pass(rows), "second": Pass(rows)}, given)
+        queued = {} if self.queue is None else self.queue.passes(rows)
+        return Inputs({"first": Pass(rows), "second": Pass(rows), **queued}, given)
 
     def loss(self, outputs: Outputs, given: Mapping[str, Tensor], modules: Modules) -> Losses:
         settings = self.settings
@@ -142,14 +152,22 @@ class RankCSE(Method):
             "consistency": settings.consistency_weight,
             "ranking": settings.ranking_weight,
         }
-        scores = similarities(outputs.vectors["first"], outputs.vectors["second"])
+        first, second = outputs.vectors["first"], outputs.vectors["second"]
+        scores = similarities(first, second)
         parts["contrastive"] = contrast(scores / settings.temperature)
+        if self.queue is not None:
+            negatives = self.queue.negatives()
+            parts["contrastive"] = info_nce(first, second, temperature=settings.temperature, more_negatives=negatives)
         if settings.consistency_weight:
             parts["consistency"] = ranking_consistency(scores, temperature=settings.temperature)
         if settings.ranking_weight:
             parts["ranking"] = self._ranking(scores, given)
         total = sum((weights[name] * part for name, part in parts.items()), start=scores.new_zeros(()))
-        return Losses(total, parts)
+        return Losses(total, parts, {} if self.queue is None else self.queue.kept(outputs.vectors))
+
+    def remember(self, kept: Mapping[str, Tensor]) -> None:
+        assert self.queue is not None
+        self.queue.remember(kept)
 
     def _ranking(self, scores: Tensor, given: Mapping[str, Tensor]) -> Tensor:
         settings, wanted = self.settings, self.teachers.scores(given)

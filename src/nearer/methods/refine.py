@@ -12,7 +12,7 @@ from typing import Any, Literal, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 from torch import Tensor
 
 from nearer.encoder import Encoder
@@ -61,9 +61,16 @@ class RefinementSettings(BaseModel):
     variant: Variant = Field(
         "paper", description="how the order moves similarities: as in Eq. 6 (paper), or as in the released code"
     )
-    shuffle_lists: bool = Field(
-        False, description="put the sentences after the first into random order (ablation c of Table 3)"
+    shuffle_lists: Literal["none", "once", "anew"] = Field(
+        "none",
+        description="put the sentences after the first into random order (ablation c of Table 3): once, as the paper "
+        "does, each list into an order of its own that stays; or anew (also: true) in every step",
     )
+
+    @field_validator("shuffle_lists", mode="before")
+    @classmethod
+    def _yes_is_anew(cls, value: Any) -> Any:
+        return ("anew" if value else "none") if isinstance(value, bool) else value
 
     @model_validator(mode="after")
     def _sound_weights(self) -> Self:
@@ -73,6 +80,7 @@ class RefinementSettings(BaseModel):
         return self
 
 
+ORDER_ONCE = 3  # a stream of its own
 FACTS = MethodFacts(
     name="refine",
     title="Refinement by ranking sentences",
@@ -138,8 +146,12 @@ class Refinement(Method):
             )
         places = np.tile(np.arange(size), (len(batch.records), 1))  # (lists, list)
         given: dict[str, NDArray[Any]] = {}
-        if self.settings.shuffle_lists:
+        if self.settings.shuffle_lists == "anew":
             places[:, 1:] = batch.common_random.permuted(places[:, 1:], axis=1)
+        elif self.settings.shuffle_lists == "once":
+            for row, record in zip(places, batch.records, strict=True):
+                row[1:] = _draw_order_once(int(record), size)
+        if self.settings.shuffle_lists != "none":
             given["order"] = places
         if self.settings.target == "fused":
             given |= self.judges.given(batch.records[:, None] * size + places)
@@ -168,3 +180,9 @@ class Refinement(Method):
 
     def describe(self) -> dict[str, Any]:
         return {**super().describe(), "teachers": self.judges.describe()}
+
+
+def _draw_order_once(record: int, size: int) -> NDArray[np.int64]:
+    """The indices 1 … size − 1 in an order that follows from the list's number alone: of all epochs and all seeds, as
+    if the file itself had been shuffled."""
+    return 1 + np.random.default_rng([ORDER_ONCE, record]).permutation(size - 1)

@@ -10,6 +10,7 @@ Terms of most texts say nothing of any and are left out: so there is no list of 
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cached_property
@@ -199,4 +200,12 @@ def _fit(postings: _Postings, names: list[str], facts: LexicalFacts) -> bool:
 
 
 def load_bm25s() -> Any:
-    return require("bm25s", "search", "searching by words (BM25)")
+    """The package, without jax: bm25s tries it when it is imported, and jax then takes most of a GPU's memory."""
+    hidden = "bm25s" not in sys.modules and "jax" not in sys.modules
+    if hidden:
+        sys.modules["jax"] = None  # type: ignore[assignment]  # so an import of it fails, and bm25s takes numpy
+    try:
+        return require("bm25s", "search", "searching by words (BM25)")
+    finally:
+        if hidden:
+            sys.modules.pop("jax", None)

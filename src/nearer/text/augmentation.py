@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Ids = NDArray[np.int64]
 Words = list[Ids]
-AUGMENTATIONS = ("none", "crop", "word_deletion", "delete_one_word", "word_repetition", "mlm")
+AUGMENTATIONS = ("none", "crop", "word_deletion", "delete_one_word", "drop_words", "word_repetition", "mlm")
 MOST_REPEATED = 10  # tokens, as in ESimCSE's released code
 
 
@@ -50,10 +50,11 @@ class Augmenter:
         *,
         around: tuple[int, int] | None = None,
         longest: int | None = None,
+        most: Callable[[int], int] | None = None,
     ) -> None:
         """around: how many tokens at either end stay, such as a template's; None: special ones.
 
-        longest: of what is made.
+        longest: of what is made. most: of so many tokens, how many word_repetition doubles at most.
         """
         if kind not in AUGMENTATIONS:
             raise SettingError(f"augmentation: {kind!r} is not one of {', '.join(AUGMENTATIONS)}.")
@@ -63,12 +64,14 @@ class Augmenter:
         self.around = around
         self.longest = longest
         self.rate = rate
+        self.most = most or (lambda tokens: min(MOST_REPEATED, int(rate * tokens)))
         self.begins = begins_word(tokenizer)
         self.special = set(tokenizer.all_special_ids)
         self.changes: dict[str, Callable[[Words, np.random.Generator], Words]] = {
             "crop": self._crop,
             "word_deletion": self._delete,
             "delete_one_word": self._delete_one,
+            "drop_words": self._drop,
         }
 
     def __call__(self, ids: Ids, random: np.random.Generator) -> Ids:
@@ -103,12 +106,19 @@ class Augmenter:
 
     def _repeat(self, inner: Ids, room: int, random: np.random.Generator) -> Ids:
         """Some tokens twice (ESimCSE, §3.2): a number drawn from 0 to `rate` of them, so that length tells nothing."""
-        count = int(random.integers(0, 1 + min(MOST_REPEATED, int(self.rate * len(inner)))))
+        count = int(random.integers(0, 1 + self.most(len(inner))))
         count = min(count, room)
         twice = random.permutation(len(inner))[:count]
         times = np.ones(len(inner), dtype=np.int64)
         times[twice] = 2
         return np.repeat(inner, times)
+
+    def _drop(self, words: Words, random: np.random.Generator) -> Words:
+        """Each word is left out with probability `rate` (TSDAE); if none is left, one of them at random stays."""
+        kept = np.flatnonzero(random.random(len(words)) >= self.rate)
+        if not len(kept):
+            kept = random.integers(0, len(words), 1)
+        return [words[number] for number in kept]
 
     def _delete_one(self, words: Words, random: np.random.Generator) -> Words:
         gone = int(random.integers(0, len(words)))

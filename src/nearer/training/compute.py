@@ -34,7 +34,17 @@ class Computation:
         """Add `share` of the batch's gradient to that of the working weights; returns losses without graph."""
         step = _Step(self, plan, tensors, seed)
         losses = step.backward_in_pieces(share) if plan.in_pieces else step.backward_at_once(share)
-        return Losses(losses.total.detach(), {name: part.detach() for name, part in losses.parts.items()})
+        parts, kept = (
+            {name: tensor.detach() for name, tensor in named.items()} for named in (losses.parts, losses.kept)
+        )
+        return Losses(losses.total.detach(), parts, kept)
+
+    @torch.no_grad()
+    def remember(self, losses: Losses) -> None:
+        """Let the method keep what a batch left; not part of `backward`, which may be tried without a step."""
+        if losses.kept:
+            self.method.remember(losses.kept)
+            self.working.renew_frozen()
 
 
 class _Step:

@@ -73,6 +73,7 @@ class PlainStep:
         for turn, batch in enumerate(batches):
             tensors = {name: tensor.to(self.device, non_blocking=True) for name, tensor in batch.tensors.items()}
             losses.append(self._backward(number + turn, batch, tensors, 1 / len(batches)))
+            self.computation.remember(losses[-1])
         working.collect()
         set_rate(self.optimiser, rate)
         sum_gradients(self.parameters)

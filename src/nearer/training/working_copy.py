@@ -8,6 +8,8 @@ touches few of their rows, and their gradients are sums over many tokens, which 
 from __future__ import annotations
 
 import copy
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -16,6 +18,7 @@ from torch import Tensor, nn
 from torch.nn.functional import embedding
 
 from nearer.encoder import Encoder
+from nearer.encoder.backbone import block_list
 from nearer.encoder.packed_attention import ATTENTION, FusedSelfAttention, can_fuse, narrow_last_block
 
 
@@ -28,17 +31,15 @@ class WorkingCopy:
         self.model = trained
         if dtype != torch.float32 or packed or kernels:
             self.model = _twin(trained)
-        if packed:
-            for encoder in self.encoders:
-                if not has_same_architecture(encoder, self.encoder):
-                    continue
-                config: Any = encoder.backbone.config
-                config._attn_implementation = ATTENTION
-                narrow_last_block(encoder)
+        packs = [each for each in self.encoders if has_same_architecture(each, self.encoder)] if packed else []
+        for encoder in packs:
+            config: Any = encoder.backbone.config
+            config._attn_implementation = ATTENTION
+            narrow_last_block(encoder)
         if dtype != torch.float32 or kernels:
             replace_tables(self.model, dtype, kernels)
         if dtype != torch.float32 and packed:
-            self._fuse_projections(dtype)
+            self._fuse_projections(packs, dtype)
         if dtype != torch.float32:
             self._copy_weights(dtype)
         if kernels:
@@ -81,6 +82,13 @@ class WorkingCopy:
             torch._foreach_copy_([copied.values for copied in self.copies], [copied.master for copied in self.copies])
 
     @torch.no_grad()
+    def renew_frozen(self) -> None:
+        """Bring the copies of weights that are not trained up to date: a method may change these itself."""
+        frozen = [copied for copied in self.copies if not copied.master.requires_grad]
+        if frozen:
+            torch._foreach_copy_([copied.values for copied in frozen], [copied.master for copied in frozen])
+
+    @torch.no_grad()
     def collect(self) -> None:
         """Add the copies' gradients to those of the trained weights, and forget them."""
         for copied in self.copies:
@@ -108,17 +116,21 @@ class WorkingCopy:
                     self.copies.append(Copied(master, own, slice(None)))
                 module._parameters[name] = made[id(master)]
 
-    def _fuse_projections(self, dtype: torch.dtype) -> None:
-        for module in list(self.model.modules()):
+    def _fuse_projections(self, packs: Sequence[Encoder], dtype: torch.dtype) -> None:
+        """Of encoders whose tokens are packed, where no other module has the same weights: a tied weight has one copy,
+        so that it has one gradient."""
+        holders = Counter(id(each) for module in self.model.modules() for each in module._parameters.values())
+        for module in [module for encoder in packs for module in encoder.modules()]:
             for name, child in list(module.named_children()):
-                if can_fuse(child):
+                if can_fuse(child) and all(holders[id(weight)] == 1 for weight in child.parameters()):
                     setattr(module, name, self._fused(child, dtype))
 
     def _fused(self, attention: nn.Module, dtype: torch.dtype) -> FusedSelfAttention:
         fused = FusedSelfAttention(attention)
         for kind in ("weight", "bias"):
             masters = [getattr(part, kind) for part in fused.parts]
-            own = nn.Parameter(torch.cat([master.detach().to(dtype) for master in masters]))
+            joined = torch.cat([master.detach().to(dtype) for master in masters])
+            own = nn.Parameter(joined, requires_grad=masters[0].requires_grad)
             setattr(fused, kind, own)
             start = 0
             for master in masters:
@@ -167,13 +179,8 @@ def has_same_architecture(module: nn.Module, encoder: Encoder) -> bool:
 
 
 def layers_of(encoder: Encoder) -> list[nn.Module]:
-    """The backbone's blocks: its longest list of modules of one class."""
-    lists = [
-        list(module)
-        for module in encoder.backbone.modules()
-        if isinstance(module, nn.ModuleList) and len({type(block) for block in module}) == 1
-    ]
-    return max(lists, key=lambda blocks: sum(p.numel() for block in blocks for p in block.parameters()), default=[])
+    """The backbone's blocks."""
+    return list(block_list(encoder.backbone) or [])
 
 
 def _twin(trained: nn.ModuleDict) -> nn.ModuleDict:

@@ -125,7 +125,9 @@ class FastStep:
         try:
             with _as_if_captured():
                 self._forget_gradients()
-                self.computation.backward(batch.plan, tensors, 1 / count, unseeded)
+                losses = self.computation.backward(batch.plan, tensors, 1 / count, unseeded)
+                with _put_back(self.computation.working):
+                    self.computation.remember(losses)
         except RuntimeError as error:
             self.remarks.append(f"the step is compiled but not captured, which is slower ({first_line(error)})")
             return False
@@ -149,6 +151,7 @@ class FastStep:
         try:
             with torch.cuda.graph(graph, pool=self.pool, stream=self.stream):
                 losses = self.computation.backward(batch.plan, tensors, 1 / count, unseeded)
+                self.computation.remember(losses)
                 found = self._found()
                 if count == 1:
                     update = Update(found, self.optimiser, self.plain.clip)
@@ -208,6 +211,20 @@ def _as_if_captured() -> Iterator[None]:
             yield
     finally:
         torch.cuda.set_sync_debug_mode(before)
+
+
+@contextmanager
+def _put_back(working: WorkingCopy) -> Iterator[None]:
+    """What a method changes itself is as it was afterwards: trying is no step."""
+    frozen = [weight for weight in working.model.parameters() if not weight.requires_grad]
+    masters = [copied.master for copied in working.copies if not copied.master.requires_grad]
+    changing = [*working.modules.buffers(), *frozen, *masters]
+    before = [tensor.clone() for tensor in changing]
+    try:
+        yield
+    finally:
+        for tensor, value in zip(changing, before, strict=True):
+            tensor.copy_(value)
 
 
 def _key(batch: Prepared, turn: int, count: int) -> tuple[Any, ...]:

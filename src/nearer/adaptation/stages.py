@@ -1,0 +1,196 @@
+"""The stages of a run of adapt: tests, judges, students, a tournament, a decision. Each keeps what it made."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from nearer.adaptation.judging import Collection, Kept
+from nearer.adaptation.label_figures import (
+    LABELS,
+    LabelFigures,
+    LabelledCandidates,
+    choose_by_labels,
+    correlate,
+    measure_labels,
+    split_labels,
+)
+from nearer.adaptation.made_tests import MadeTest, hold_out, make_tests, make_written_test
+from nearer.adaptation.models import count_weights
+from nearer.adaptation.outcome import Outcome, find_changes, measure_latency, write_documents, write_model
+from nearer.adaptation.page import write_outcome
+from nearer.adaptation.state import MODEL, WORK, Work, digest
+from nearer.adaptation.students import train_students
+from nearer.adaptation.tournament import (
+    BASE,
+    Candidates,
+    Contender,
+    Standing,
+    all_contenders,
+    best_fusion,
+    choose,
+    hold_tournament,
+)
+from nearer.adaptation.writing import told_styles
+from nearer.encoder import Encoder
+from nearer.search.fusion import LEXICAL, RERANKER
+
+HELD_OUT, MOST_HELD_OUT = 1 / 3, 2500
+TRUSTED = "trusted judges together"
+
+
+def run_stages(work: Work) -> Outcome:
+    started = time.perf_counter()
+    plan, say = work.plan, work.say
+    held_out = hold_out(work.passages, share=HELD_OUT, most=MOST_HELD_OUT, random=work.random("hold out"))
+    tests = make_tests(work.passages, held_out, work.words, queries=plan.queries, random=work.random("tests"))
+    if plan.written_tests:
+        tests += _write_test(work, np.flatnonzero(held_out).tolist())
+    kept = Kept(work.out / WORK / "kept")
+    collection = Collection([passage.titled for passage in work.passages], tests, kept, progress=work.progress)
+    collection.cross = work.models.cross
+    say(f"tests made of {int(held_out.sum()):,} passages that training never sees: {', '.join(collection.tests)}")
+    collection.add_encoder(BASE, work.models.base, BASE)
+    for name, teacher in work.models.teachers.items():
+        collection.add_encoder(name, teacher, f"teacher-{digest(name)[:8]}")
+    knowing = [BASE, *work.models.teachers]
+    judges = [*knowing, LEXICAL, *([RERANKER] if work.models.cross else [])]
+    first = {test.name: collection.measure(test, best=plan.best, by=knowing, key="before") for test in tests}
+    weights, above = best_fusion(first, judges, BASE)
+    say(f"judges to trust on this text: {_told(weights)}; {above:+.1f} points of NDCG@10 above the base")
+    by_labels = _measure_judges(work, collection, knowing, judges, weights)
+    if plan.trains:
+        train_students(work, collection, ~held_out, weights, above)
+    for name, folder in work.students.items():
+        collection.add_encoder(name, Encoder.load(folder, device=work.models.base.device), name)
+    by = [BASE, *work.students]
+    last = {test.name: collection.measure(test, best=plan.best, by=by, key="after") for test in tests}
+    labelled = _measure_labels(work, collection, by, "after")
+    decision = _decide(work, last, labelled, by, by_labels)
+    return _write(work, collection, decision, last, labelled, by, weights, above, time.perf_counter() - started)
+
+
+def _write_test(work: Work, numbers: Sequence[int]) -> list[MadeTest]:
+    """One more test: queries that the language model wrote for passages that were held out."""
+    written = work.write(numbers, work.out / WORK / "written-tests", work.plan.written_tests)
+    work.say(f"{len(written):,} queries written as a test: {told_styles(written)}")
+    return make_written_test(work.passages, written, work.words)
+
+
+def _measure_labels(work: Work, collection: Collection, by: Sequence[str], key: str) -> LabelledCandidates | None:
+    if work.labels is None:
+        return None
+    return measure_labels(collection, work.passages, work.labels, best=work.plan.best, by=by, key=key)
+
+
+def _measure_judges(
+    work: Work, collection: Collection, knowing: Sequence[str], judges: Sequence[str], trusted: dict[str, float]
+) -> dict[str, float]:
+    """NDCG@10 by labels of each judge alone and of the trusted ones together."""
+    labelled = _measure_labels(work, collection, knowing, "before")
+    if labelled is None:
+        return {}
+    weights = {**{judge: {judge: 1.0} for judge in judges}, TRUSTED: trusted}
+    return {name: 100 * float(labelled.ndcg(counted).mean()) for name, counted in weights.items()}
+
+
+@dataclass(frozen=True)
+class Decision:
+    """standings: of all set-ups in the made tests; chosen, alone: of these, the set-up and the encoder taken."""
+
+    standings: list[Standing]
+    chosen: Standing
+    alone: Standing
+    labels: LabelFigures | None
+
+
+def _decide(
+    work: Work,
+    tests: dict[str, Candidates],
+    labelled: LabelledCandidates | None,
+    by: Sequence[str],
+    judges: dict[str, float],
+) -> Decision:
+    base = Contender(BASE)
+    contenders = all_contenders(by, reranker=work.models.cross is not None)
+    standings = hold_tournament(tests, contenders, base, seed=work.seed)
+    alone = [standing for standing in standings if standing.contender.cost == (False, False)]
+    if labelled is None or work.labels is None:
+        return Decision(standings, choose(standings, base), choose(alone, base), None)
+    split = split_labels(len(labelled), chooses=work.labels_choose, random=work.random("split labels"))
+    if work.labels_choose:
+        asked = labelled.part(split.choosing)
+        chosen, chosen_alone = (choose_by_labels(asked, each, base, seed=work.seed) for each in (standings, alone))
+    else:
+        chosen, chosen_alone = choose(standings, base), choose(alone, base)
+    measured = hold_tournament({LABELS: labelled.part(split.measuring)}, contenders, base, seed=work.seed)
+    by_contender = {standing.contender: standing for standing in measured}
+    figures = LabelFigures(
+        queries=len(labelled),
+        chose=len(split.choosing),
+        measured=len(split.measuring),
+        standings=measured,
+        chosen=by_contender[chosen.contender],
+        alone=by_contender[chosen_alone.contender],
+        correlation=correlate(labelled, standings),
+        judges=judges,
+        remarks=work.labels.remarks,
+    )
+    return Decision(standings, chosen, chosen_alone, figures)
+
+
+def _write(
+    work: Work,
+    collection: Collection,
+    decision: Decision,
+    tests: dict[str, Candidates],
+    labelled: LabelledCandidates | None,
+    by: Sequence[str],
+    weights: dict[str, float],
+    above: float,
+    seconds: float,
+) -> Outcome:
+    base, chosen = Contender(BASE), decision.chosen.contender
+    of_base = next(standing for standing in decision.standings if standing.contender == base)
+    write_model(work.out / MODEL, collection.encoders[chosen.encoder], chosen, work.models.cross, work.judge)
+    write_documents(work.out, work.documents.documents)
+    asked = {name: (collection.tests[name].queries, candidates) for name, candidates in tests.items()}
+    of_labels = None if work.labels is None or labelled is None else {LABELS: (work.labels.queries, labelled)}
+    outcome = Outcome(
+        folder=work.out,
+        model=work.out / MODEL,
+        base=work.model,
+        judge=None if work.models.cross is None else work.judge,
+        account=work.documents.account.to_dict(),
+        passages=collection.passages,
+        tests={
+            name: {"queries": len(test), "overlap": test.overlap, "base": of_base.by_test[name]}
+            for name, test in collection.tests.items()
+        },
+        judges=weights,
+        judges_above=above,
+        standings=decision.standings,
+        chosen=decision.chosen,
+        encoder_alone=decision.alone,
+        latency=measure_latency(collection, list(by), work.models.cross, work.plan.best),
+        changes=find_changes(collection.texts, of_labels or asked, base, chosen),
+        plan=asdict(work.plan),
+        seconds=seconds,
+        trained=bool(work.students),
+        asked=work.asked,
+        remarks=work.remarks,
+        all_passages=work.all_passages,
+        weights=count_weights({name: collection.encoders[name] for name in by}, work.models.cross),
+        labels=decision.labels,
+        written=work.written,
+    )
+    write_outcome(outcome)
+    return outcome
+
+
+def _told(weights: dict[str, float]) -> str:
+    names = {LEXICAL: "BM25", RERANKER: "the cross-encoder", BASE: "the base"}
+    return " + ".join(f"{weight:g} × {names.get(judge, judge)}" for judge, weight in weights.items())

@@ -1,0 +1,150 @@
+"""ESimCSE and other relatives of SimCSE in the loop: whole steps against plain ones, and every way of taking a step."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import contrastive_by_hand as by_hand
+import pytest
+import torch
+import yaml
+from plain_loop import same_losses
+from test_method_contract import pack
+from test_processes import in_processes
+
+from nearer.errors import SettingError
+from nearer.training import resume, train
+from nearer.training.trainer import Trainer
+from nearer.training.working_copy import WorkingCopy, is_frozen
+
+TakeSteps = Callable[[Trainer, int], torch.Tensor]
+OF: dict[str, dict[str, Any]] = {
+    "esimcse": {"queue_size": 20, "queue_momentum": 0.7},
+}
+QUEUED_RANKCSE = {"method": "rankcse", "teachers": ["mpnet"], "queue_size": 20, "queue_momentum": 0.7}
+
+
+@pytest.fixture
+def make(make_trainer: Callable[..., Trainer]) -> Callable[..., Trainer]:
+    def made(method: str, kind: str = "bert", **settings: Any) -> Trainer:
+        return make_trainer(kind, method=method, **{**OF[method], **settings})
+
+    return made
+
+
+class TestAgainstPlainLoops:
+    def test_esimcse(self, make: Callable[..., Trainer]) -> None:
+        trainer = make("esimcse", learning_rate=1e-4)
+        queues: list[by_hand.MomentumQueueByHand] = []
+
+        def loss(model: Any, step: int) -> torch.Tensor:
+            if not queues:
+                queues.append(by_hand.MomentumQueueByHand(model, 20, 0.7))
+            return by_hand.esimcse(trainer, model, step, queues[0])
+
+        same_losses(trainer, loss, steps=5)
+
+
+class TestWaysOfTakingAStep:
+    @pytest.mark.parametrize("method", OF)
+    def test_pieces_and_packed(self, make: Callable[..., Trainer], take_steps: TakeSteps, method: str) -> None:
+        wanted = take_steps(make(method), 4)
+        for other in (make(method, piece=3), pack(make(method))):
+            torch.testing.assert_close(take_steps(other, 4), wanted, atol=1e-4, rtol=1e-3)
+
+    @pytest.mark.slow  # the contract's own test takes every kind of pass through two processes
+    @pytest.mark.parametrize("method", OF)
+    def test_two_processes_equal_one(self, method: str, recipe: Path, corpus: Path, tmp_path: Path) -> None:
+        settings = {"method": method, **OF[method], "dropout": 0.0, "batch_size": 7, "max_steps": 6}
+        settings |= {"learning_rate": 1e-5, "select_on": [], "test_on": []}
+        if method == "esimcse":  # each process draws its own repetitions, so there are none
+            settings |= {"repetition_rate": 1e-9, "variant": "released"}
+        train(recipe, corpus, out=tmp_path / "one", settings=settings)
+        in_processes(2, str(recipe), str(corpus), str(tmp_path / "two"), yaml.safe_dump(settings))
+        one, two = (
+            [json.loads(line) for line in (tmp_path / name / "metrics.jsonl").read_text().splitlines()]
+            for name in ("one", "two")
+        )
+        assert len(one) == len(two) == 6
+        for alone, together in zip(one, two, strict=True):
+            assert together["loss"] == pytest.approx(alone["loss"], rel=1e-3, abs=1e-5)
+            assert together["gradient_norm"] == pytest.approx(alone["gradient_norm"], rel=1e-2, abs=1e-5)
+
+
+@pytest.mark.parametrize("method", OF)
+def test_resumed_to_the_bit(
+    method: str,
+    recipe: Path,
+    corpus: Path,
+    tmp_path: Path,
+    weights: Callable[[Path], dict[str, Any]],
+    stop_after: Callable[[int], Any],
+) -> None:
+    settings = {"method": method, "learning_rate": 1e-4, **OF[method]}
+    settings |= {"max_steps": 6, "evaluate_every": 2, "checkpoint_every": 2, "test_on": []}
+    train(recipe, corpus, out=tmp_path / "whole", settings=settings)
+    with stop_after(4):
+        train(recipe, corpus, out=tmp_path / "broken", settings=settings)
+    resume(tmp_path / "broken")
+    whole, broken = weights(tmp_path / "whole"), weights(tmp_path / "broken")
+    assert whole.keys() == broken.keys()
+    assert all(torch.equal(whole[name], broken[name]) for name in whole)
+
+
+class TestQueue:
+    def test_it_holds_the_last_vectors_of_an_encoder_that_follows(self, make: Callable[..., Trainer]) -> None:
+        trainer = make("esimcse", learning_rate=1e-3)
+        queue, follower = trainer.method.queue.queue, trainer.method.queue.follower
+        before = [weight.clone() for weight in follower.following]
+        filled = []
+        for _ in range(3):
+            trainer.advance()
+            filled.append(int(queue.filled))
+        trainer.close()
+        assert filled == [8, 16, 20]
+        assert any(not torch.equal(old, new) for old, new in zip(before, follower.following, strict=True))
+        assert not follower.encoder.training
+        assert all(not weight.requires_grad for weight in follower.following)
+
+    def test_of_several_batches_each_is_pushed(self, make: Callable[..., Trainer]) -> None:
+        trainer = make("esimcse", accumulation=2)
+        trainer.advance()
+        trainer.close()
+        assert int(trainer.method.queue.queue.filled) == 16
+
+    def test_copies_in_bf16_follow_too(self, make: Callable[..., Trainer]) -> None:
+        """Fused projections of a frozen encoder are frozen, and are renewed when its weights change."""
+        trainer = make("esimcse")
+        working = WorkingCopy(trainer.model, dtype=torch.bfloat16, packed=True, kernels=False)
+        follower = trainer.method.queue.follower
+        assert is_frozen(working.modules["momentum"])
+        assert not working.modules["momentum"].training
+        with torch.no_grad():
+            for weight in follower.leading:
+                weight.add_(1.0)
+        follower.follow()
+        working.renew_frozen()
+        frozen = [copied for copied in working.copies if not copied.master.requires_grad]
+        assert frozen
+        assert all(torch.equal(copied.values, copied.master.bfloat16()) for copied in frozen)
+
+    def test_under_rankcse_it_is_a_setting(self, make_trainer: Callable[..., Trainer], take_steps: TakeSteps) -> None:
+        plain, queued = make_trainer(**QUEUED_RANKCSE | {"queue_size": 0}), make_trainer(**QUEUED_RANKCSE)
+        without, found = take_steps(plain, 4), take_steps(queued, 4)
+        torch.testing.assert_close(found[0], without[0])  # the queue is empty at first
+        assert (found[1:, 1] > without[1:, 1] + 0.1).all()  # more negatives: a larger contrastive loss
+        torch.testing.assert_close(take_steps(make_trainer(**QUEUED_RANKCSE, piece=3), 4), found, atol=1e-4, rtol=1e-3)
+
+
+class TestBadInput:
+    def test_no_room_for_sentences(self, recipe: Path, corpus: Path, tmp_path: Path) -> None:
+        with pytest.raises(SettingError, match="repetition_room: 13 of max_length=16 leaves no room"):
+            train(recipe, corpus, out=tmp_path / "run", settings={"method": "esimcse", "repetition_room": 13})
+
+    def test_a_queue_without_a_contrast(self, recipe: Path, corpus: Path, tmp_path: Path) -> None:
+        settings = {"method": "rankcse", "queue_size": 8, "contrastive_weight": 0, "teachers": ["x"]}
+        with pytest.raises(SettingError, match="queue_size: negatives are for the contrastive loss"):
+            train(recipe, corpus, out=tmp_path / "run", settings=settings)

@@ -1,0 +1,65 @@
+"""Every way of taking a step gives the same losses for each of these methods, and a dead run goes on to the bit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from test_method_contract import pack
+
+from nearer.training import resume, train
+from nearer.training.trainer import Trainer
+from nearer.training.working_copy import WorkingCopy
+
+TakeSteps = Callable[[Trainer, int], torch.Tensor]
+OF: dict[str, dict[str, Any]] = {
+    "tsdae": {"pooling": "cls"},
+    "infocse": {"pooling": "cls", "mlm_weight": 0.5},
+}
+
+
+@pytest.fixture
+def make(make_trainer: Callable[..., Trainer]) -> Callable[..., Trainer]:
+    def made(method: str, **settings: Any) -> Trainer:
+        return make_trainer(method=method, head=False, **{**OF[method], **settings})
+
+    return made
+
+
+@pytest.mark.parametrize("method", OF)
+def test_pieces_and_packed(make: Callable[..., Trainer], take_steps: TakeSteps, method: str) -> None:
+    wanted = take_steps(make(method), 3)
+    for other in (make(method, piece=3), pack(make(method))):
+        torch.testing.assert_close(take_steps(other, 3), wanted, atol=1e-4, rtol=1e-3)
+
+
+@pytest.mark.parametrize("method", OF)
+def test_weights_have_one_copy_in_lower_precision(make: Callable[..., Trainer], method: str) -> None:
+    """A captured step updates a weight for each copy that has a gradient: two would be two updates."""
+    trainer = make(method)
+    working = WorkingCopy(trainer.model, dtype=torch.bfloat16, packed=True, kernels=False)
+    masters = [id(copied.master) for copied in working.copies]
+    assert len(masters) == len(set(masters))
+
+
+@pytest.mark.parametrize("method", OF)
+def test_resumed_to_the_bit(
+    method: str,
+    recipe: Path,
+    corpus: Path,
+    tmp_path: Path,
+    weights: Callable[[Path], dict[str, Any]],
+    stop_after: Callable[[int], Any],
+) -> None:
+    settings = {"method": method, "head": False, "learning_rate": 1e-4, **OF[method], "max_steps": 4}
+    settings |= {"evaluate_every": 2, "checkpoint_every": 2, "test_on": []}
+    train(recipe, corpus, out=tmp_path / "whole", settings=settings)
+    with stop_after(3):
+        train(recipe, corpus, out=tmp_path / "broken", settings=settings)
+    resume(tmp_path / "broken")
+    whole, broken = weights(tmp_path / "whole"), weights(tmp_path / "broken")
+    assert whole.keys() == broken.keys()
+    assert all(torch.equal(whole[name], broken[name]) for name in whole)
