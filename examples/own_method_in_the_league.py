@@ -23,7 +23,7 @@ from nearer.objectives import info_nce
 class Shorter(Method):
     """A sentence is to be near to itself without its last third, and far from the others."""
 
-    paper = Paper("you2026shorter", "Shorter", ("You, Yourself",), "An Example", 2026)
+    paper = Paper("you2026", "Shorter", ("You, Yourself",), "An Example", 2026)
     facts = MethodFacts("shorter", "Shorter", "Near to its own beginning.", "sentences", paper, data=("sentences",))
     Settings = SimCSESettings
     settings: SimCSESettings
@@ -49,7 +49,8 @@ if __name__ == "__main__":
     own = {**entry, "method": f"{Path(__file__).stem}:Shorter"}  # package.module:Class
     league = {"corpus": given.text, "backbones": ["wiki-mini"], "methods": {"simcse": entry, "shorter": own}}
     league |= {"seeds": [0, 1], "trials": 2, "steps": given.steps, "evaluate_every": max(1, given.steps // 5)}
-    league |= {"select_on": "held-out", "test_on": "everyday", "settings": {"batch_size": 16, "max_length": 32}}
+    league |= {"select_on": "held-out", "held_out": 16, "test_on": "everyday"}
+    league |= {"settings": {"batch_size": 16, "max_length": 32}}
     file = Path(f"{given.out}.yaml")
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(yaml.safe_dump(league, sort_keys=False))

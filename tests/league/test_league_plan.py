@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from nearer.errors import SettingError
 from nearer.league.entries import enter_methods
-from nearer.league.plan import Range, read_league
+from nearer.league.plan import LeaguePlan, Range, read_league
 from nearer.league.trials import choose_trials, draw_points
 
 WHOLE: dict[str, Any] = {
@@ -199,3 +199,22 @@ class TestTrials:
         assert sorted(point["a"] for point in found) == [1, 2, 3]
         with pytest.raises(SettingError, match=r"here: gives 3 different points"):
             choose_trials({"a": 2}, iter(found), 4, "here")
+
+
+def test_the_league_of_the_benchmarks_can_be_entered() -> None:
+    file = read_league(Path(__file__).parents[2] / "benchmarks" / "league-mobilebert.yaml")
+    entries = enter_methods(file)
+    assert all(len(entry.trials) == 4 for entry in entries)
+    assert {entry.settings["max_steps"] for entry in entries} == {1000}
+    assert {entry.facts.name for entry in entries} >= {"simcse", "rankcse", "rankencoder", "debcse", "refine"}
+
+
+def test_the_file_of_the_documents_can_be_read(tmp_path: Path) -> None:
+    document = (Path(__file__).parents[2] / "docs" / "league.md").read_text(encoding="utf-8")
+    [text] = re.findall(r"```yaml\n(.*?)```", document, re.DOTALL)
+    path = tmp_path / "league.yaml"
+    path.write_text(text.replace("my_package.shorter:Shorter", "nearer.methods:SimCSE"))
+    assert [entry.method for entry in enter_methods(read_league(path))] == ["simcse", "rankcse", "mine"]
+    settings = re.findall(r"^\| (`.*?`) \|", document, re.MULTILINE)
+    named = {name for cell in settings for name in re.findall(r"`(\w+)`", cell)}
+    assert named == set(LeaguePlan.model_fields) - {"methods"}

@@ -273,6 +273,14 @@ class TestMethodsFromOutside:
         assert "is not a number" in standing.failures[0]
 
 
+def test_a_text_that_nothing_can_be_held_out_of(ground: Ground) -> None:
+    (ground.folder / "corpus.txt").write_text("".join(f"{word} rain\n" for word in ("fox", "dog", "lunch", "away")))
+    ground.write(methods={"simcse": ground.values["methods"]["simcse"]}, seeds=[0], trials=1, select_on="held-out")
+    for _ in range(2):
+        outcome = league(ground.file, ground.out)
+        assert "no dev score: nothing could be held out of" in outcome.failures[0]
+
+
 def test_mistakes_are_told_before_anything_runs(ground: Ground, trained: list[str]) -> None:
     with pytest.raises(SettingError, match=r"line \d+: select_on: select_on: 'stsb' is a test set"):
         league(ground.write(select_on=["stsb"]), ground.out)

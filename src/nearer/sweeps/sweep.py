@@ -243,6 +243,9 @@ def carry_out(
     finally:
         if torch.cuda.is_available():  # the trainer stands in a cycle, and the next run needs its memory
             gc.collect()
+    if trained.best_score is None:
+        reason = f"no dev score: nothing could be held out of {arguments['corpus']}; name a dev task by select_on."
+        return noted(state="failed", reason=reason)
     return noted(state="finished", **_figures(trained))
 
 
