@@ -34,9 +34,9 @@ def league(
     ] = None,
 ) -> None:
     """Let methods meet: the same text, steps, tuning and tests for each, and one page of what can be told apart."""
-    from nearer.league.league import announce
-    from nearer.league.league import league as run_league
-    from nearer.league.page import PAGE
+    from nearer.leagues.league import announce
+    from nearer.leagues.league import league as run_league
+    from nearer.leagues.page import PAGE
 
     options.check_workers(engine, workers)
     if dry_run:

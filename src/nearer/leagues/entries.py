@@ -15,8 +15,8 @@ from typing import Any
 
 from nearer.errors import NearerError, SettingError, first_line
 from nearer.evaluation.held_out_task import NAME as HELD_OUT
-from nearer.league.plan import FIXED, LeagueFile
-from nearer.league.trials import choose_trials, draw_points, listed_values
+from nearer.leagues.plan import FIXED, LeagueFile
+from nearer.leagues.trials import choose_trials, draw_points, listed_values
 from nearer.methods import Method, known_methods, register_method
 from nearer.methods.facts import MethodFacts
 from nearer.sweeps.grid import PlannedRun, plain

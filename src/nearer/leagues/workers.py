@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from nearer.errors import NearerError
-from nearer.league.runs import Job, do_job
+from nearer.leagues.runs import Job, do_job
 from nearer.ray_runtime import RayWorkforce, translate_worker_errors
 from nearer.sweeps.results import SweepRun
 

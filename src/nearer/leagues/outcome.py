@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from nearer.evaluation.published import Published
 from nearer.evaluation.tasks import kind_name
-from nearer.league.plan import LeagueFile
-from nearer.league.runs import Cost
-from nearer.league.statistics import Difference, Rank, Spread, spread
+from nearer.leagues.plan import LeagueFile
+from nearer.leagues.runs import Cost
+from nearer.leagues.statistics import Difference, Rank, Spread, spread
 
 if TYPE_CHECKING:
     from rich.console import Group

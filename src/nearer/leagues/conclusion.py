@@ -10,11 +10,11 @@ from typing import Any
 
 from nearer.evaluation.evaluate import Results
 from nearer.evaluation.published import Published, all_published
-from nearer.league.entries import Entry
-from nearer.league.outcome import RESAMPLES, Division, LeagueOutcome, SeedRun, Standing, Trial
-from nearer.league.plan import LeagueFile
-from nearer.league.runs import ITEMS, read_cost, read_items, read_results
-from nearer.league.statistics import (
+from nearer.leagues.entries import Entry
+from nearer.leagues.outcome import RESAMPLES, Division, LeagueOutcome, SeedRun, Standing, Trial
+from nearer.leagues.plan import LeagueFile
+from nearer.leagues.runs import ITEMS, read_cost, read_items, read_results
+from nearer.leagues.statistics import (
     Difference,
     difference_of_resamples,
     difference_over_seeds,

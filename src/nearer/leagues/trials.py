@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from nearer.errors import SettingError
-from nearer.league.plan import Choices, Range
+from nearer.leagues.plan import Choices, Range
 
 MOST_LISTED = 100_000  # points that are listed and shuffled; of more, points are drawn until they differ
 MOST_DRAWS = 1000  # of points that were there already

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from nearer.analysis.bootstrap import MeanPair, SpearmanPair, paired_bootstrap
 from nearer.evaluation.measures import spearman
 from nearer.evaluation.task import ItemScores
-from nearer.league.statistics import (
+from nearer.leagues.statistics import (
     difference_of_resamples,
     difference_over_seeds,
     find_ranks,

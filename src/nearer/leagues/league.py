@@ -22,13 +22,13 @@ from filelock import FileLock, Timeout
 
 from nearer.errors import SettingError
 from nearer.evaluation import Task, load_tasks
-from nearer.league.conclusion import Played, conclude
-from nearer.league.entries import Entry, count_runs, enter_methods
-from nearer.league.outcome import LeagueOutcome
-from nearer.league.page import write_outcome
-from nearer.league.plan import LeagueFile, read_league
-from nearer.league.runs import Job, is_scored, start_anew
-from nearer.league.workers import Workers, make_workers
+from nearer.leagues.conclusion import Played, conclude
+from nearer.leagues.entries import Entry, count_runs, enter_methods
+from nearer.leagues.outcome import LeagueOutcome
+from nearer.leagues.page import write_outcome
+from nearer.leagues.plan import LeagueFile, read_league
+from nearer.leagues.runs import Job, is_scored, start_anew
+from nearer.leagues.workers import Workers, make_workers
 from nearer.storage.sealed import read_sealed, sealed_json
 from nearer.storage.whole import write_whole
 from nearer.sweeps.grid import PlannedRun, point_name

@@ -17,10 +17,10 @@ from tiny_league import Ground
 
 from browser import CONTRASTS, SIZES, STICKING_OUT, picture_folder, started_browser
 from nearer.evaluation.published import Published
-from nearer.league.conclusion import find_published
-from nearer.league.outcome import LeagueOutcome
-from nearer.league.page import PAGE, render_page
-from nearer.league.statistics import Difference
+from nearer.leagues.conclusion import find_published
+from nearer.leagues.outcome import LeagueOutcome
+from nearer.leagues.page import PAGE, render_page
+from nearer.leagues.statistics import Difference
 from parsed_page import Page
 
 HOSTILE = "<script>window.harmed = true</script><img src=x onerror='window.harmed = true'> {{7*7}}"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from statistics import fmean
 
 from nearer.evaluation.tasks import kind_name
-from nearer.league.outcome import Division, Standing
-from nearer.league.statistics import Difference, Rank, Spread
+from nearer.leagues.outcome import Division, Standing
+from nearer.leagues.statistics import Difference, Rank, Spread
 from nearer.report.chart import interval
 from nearer.report.markup import LACKING, Html, cell, element, figure, join, listed, signed, table
 from nearer.sweeps.grid import point_name

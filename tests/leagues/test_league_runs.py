@@ -13,9 +13,9 @@ import pytest
 from tiny_league import Ground
 
 from nearer.errors import SettingError
-from nearer.league import runs as runs_module
-from nearer.league.league import LeagueStopped, announce, league
-from nearer.league.outcome import LeagueOutcome, Standing
+from nearer.leagues import runs as runs_module
+from nearer.leagues.league import LeagueStopped, announce, league
+from nearer.leagues.outcome import LeagueOutcome, Standing
 from nearer.methods import METHODS, SimCSE
 from nearer.runs.folder import read_run
 from nearer.storage.sealed import read_sealed_json

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nearer.evaluation.tasks import kind_name
-from nearer.league.outcome import RESAMPLES, Division, LeagueOutcome, Standing
-from nearer.league.tables import (
+from nearer.leagues.outcome import RESAMPLES, Division, LeagueOutcome, Standing
+from nearer.leagues.tables import (
     show_difference,
     show_spread,
     tabulate_agreement,

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from tiny_league import Ground
 
-from nearer.league.league import league
-from nearer.league.outcome import LeagueOutcome
+from nearer.leagues.league import league
+from nearer.leagues.outcome import LeagueOutcome
 
 
 @pytest.fixture

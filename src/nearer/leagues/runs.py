@@ -24,7 +24,7 @@ from nearer.errors import NearerError, SettingError
 from nearer.evaluation import load_tasks
 from nearer.evaluation.evaluate import Results, encode_once, score_tasks
 from nearer.evaluation.task import ItemScores, Task
-from nearer.league.entries import Outside
+from nearer.leagues.entries import Outside
 from nearer.model_notes import read_notes
 from nearer.runs.folder import read_scores
 from nearer.storage.sealed import read_sealed, sealed_bytes, unsealed_bytes, write_sealed_json

@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nearer.errors import SettingError
-from nearer.league.entries import enter_methods
-from nearer.league.plan import LeaguePlan, Range, read_league
-from nearer.league.trials import choose_trials, draw_points
+from nearer.leagues.entries import enter_methods
+from nearer.leagues.plan import LeaguePlan, Range, read_league
+from nearer.leagues.trials import choose_trials, draw_points
 
 WHOLE: dict[str, Any] = {
     "corpus": "wiki.txt",
