@@ -1,5 +1,5 @@
 # make test    set up .venv and run the tests          make check   linting, formatting, types
-# make demo    train on this machine's docstrings, offline make test-slow  real models and data ($NEARER_SHARED, minutes)
+# make demo    adapt to this machine's docstrings, offline make test-slow  real models and data ($NEARER_SHARED, minutes)
 # make browser install Chromium (Debian, Ubuntu) for the tests that look at pages; without one they are skipped
 # make pictures the screenshots of docs/images, as the browser tests make them
 # make fuzz    the fuzz targets of tests/fuzz, with $(FUZZ) examples each (minutes to hours)
@@ -15,7 +15,8 @@ PICTURES := page-compare-desktop-light page-map-desktop-light page-search-phone-
 
 FUZZ ?= 5000
 LOWEST ?= tests/text tests/encoder tests/export/test_onnx_by_name.py tests/search/test_search_index.py tests/cli/test_model_commands.py \
-  tests/training/test_run.py tests/serve/test_serve_endpoints.py tests/analysis/test_figures.py tests/construct/test_surface.py
+  tests/training/test_run.py tests/serve/test_serve_endpoints.py tests/analysis/test_figures.py tests/construct/test_surface.py \
+  tests/adaptation tests/search/test_hybrid.py
 
 .PHONY: setup browser test test-slow test-lowest coverage fuzz architectures check format hooks demo docs wheel wheel-test pictures clean
 
@@ -53,7 +54,7 @@ test-lowest: .venv-lowest/.ready
 	.venv-lowest/bin/pip install --quiet --upgrade pip
 	.venv-lowest/bin/pip install --quiet --constraint constraints-lowest.txt torch
 	.venv-lowest/bin/pip install --quiet --constraint constraints-lowest.txt \
-	  --editable '.[parquet,serve,search,construct,hub,onnx,plots,tensorboard,sentence-transformers]' \
+	  --editable '.[parquet,serve,search,construct,documents,hub,onnx,plots,tensorboard,sentence-transformers]' \
 	  pytest pytest-xdist hypothesis httpx scikit-learn
 	touch $@
 

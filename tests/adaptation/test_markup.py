@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 
-import pypdf
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
 from nearer.adaptation.document_files import FileAccount, Unreadable
 from nearer.adaptation.documents import Document, read_documents
 from nearer.adaptation.markup import is_html, read_html, read_markdown
 from nearer.adaptation.passages import split_passages
 from nearer.adaptation.pdf import join_pages, read_pdf
+from small_pdf import make_pdf
 
 MARKDOWN = """---
 title: "The garden"
@@ -122,33 +120,6 @@ def test_code_is_not_html() -> None:
     assert is_html("<p>One</p>")
     assert is_html("one<br/>two")
     assert not is_html("if a < b and c > d: return vector<int>")
-
-
-def make_pdf(pages: list[list[str]], *, title: str = "", password: str = "") -> bytes:
-    writer = pypdf.PdfWriter()
-    for lines in pages:
-        page = writer.add_blank_page(400, 400)
-        font = DictionaryObject(
-            {
-                NameObject("/Type"): NameObject("/Font"),
-                NameObject("/Subtype"): NameObject("/Type1"),
-                NameObject("/BaseFont"): NameObject("/Helvetica"),
-            }
-        )
-        page[NameObject("/Resources")] = DictionaryObject(
-            {NameObject("/Font"): DictionaryObject({NameObject("/F1"): font})}
-        )
-        content = DecodedStreamObject()
-        shown = " T* ".join(f"({line}) Tj" for line in lines)
-        content.set_data(f"BT /F1 12 Tf 14 TL 20 380 Td {shown} ET".encode())
-        page[NameObject("/Contents")] = content
-    if title:
-        writer.add_metadata({"/Title": title})
-    if password:
-        writer.encrypt(password, algorithm="RC4-128")
-    data = io.BytesIO()
-    writer.write(data)
-    return data.getvalue()
 
 
 def test_a_pdf(tmp_path: Path) -> None:

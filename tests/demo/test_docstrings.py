@@ -8,7 +8,7 @@ import pytest
 
 from nearer.demo import docstrings as module
 from nearer.demo.docstrings import Docstring, read_docstrings
-from nearer.demo.held_out import LONGEST_QUERY, hold_out, key
+from nearer.demo.held_out import hold_out, key
 from nearer.errors import InputError
 
 
@@ -137,70 +137,64 @@ DISTINCT = [
 ]
 
 
-def test_what_is_held_out_is_not_in_the_training_text() -> None:
+def test_what_is_held_out_is_not_in_the_documents() -> None:
     copies = [
         docstring(100 + n, f"A copy with its own summary {n}.", d.summary.upper(), *d.body, is_function=False)
         for n, d in enumerate(DISTINCT)
     ]
-    # the copies' bodies repeat the summaries: these would be the answers
+    # the copies' bodies repeat what is asked and what is to be found
     text = hold_out(DISTINCT + copies, 3, seed=1)
-    held_out = {key(sentence) for sentence in (*text.task.candidates, *text.task.queries)}
-    training = {key(sentence) for sentence in text.sentences}
-    assert len(text.task.queries) == 3
-    assert not held_out & training
-    assert not held_out & {key(sentence) for pair in text.pairs for sentence in pair[:2]}
+    held_out = {key(sentence) for sentence in (*text.search.queries, *text.search.answers)}
+    assert len(text.search.queries) == 3
+    assert not held_out & {key(part) for document in text.documents for part in (document.title, document.text)}
     assert text.leaking == 6
-    assert len(training) == 8 + 5 + 5  # the copies' summaries, and what was not drawn, once each
+    # what was not drawn, and its copies; of the copies of what was drawn nothing is left below the summary
+    assert len(text.documents) == 5 + 5
 
 
 def test_a_sentence_inside_a_held_out_body_is_removed() -> None:
     whole = docstring(0, "Return the whole of it.", "First of all, the lid is lifted, and then it is closed again.")
-    part = docstring(1, "The lid is lifted, and then.", "Nothing of this is held out.", is_function=False)
-    text = hold_out([whole, part], 1)
-    assert text.sentences == ["Nothing of this is held out."]
-    assert text.pairs == []
-
-
-def test_pairs_join_a_summary_with_each_sentence_below_it() -> None:
-    module_text = docstring(
-        9, "About the colours here.", "There are many of them.", "All are of use.", is_function=False
+    part = docstring(
+        1,
+        "Of lids and other things.",
+        "The lid is lifted, and then.",
+        "Nothing of this is held out.",
+        is_function=False,
     )
-    text = hold_out([*DISTINCT[:1], module_text], 1)
-    assert [pair[:2] for pair in text.pairs] == [
-        ("About the colours here.", "There are many of them."),
-        ("About the colours here.", "All are of use."),
+    text = hold_out([whole, part], 1)
+    assert [(document.title, document.text) for document in text.documents] == [
+        ("Of lids and other things.", "Nothing of this is held out.")
     ]
-    assert text.summaries == ["About the colours here."]
+    assert text.leaking == 1
 
 
-def test_a_summary_that_occurs_twice_is_never_the_answer() -> None:
+def test_a_summary_that_is_held_out_takes_its_document_with_it() -> None:
+    whole = docstring(0, "Return the whole of it.", "First of all, the lid is lifted, and then it is closed again.")
+    part = docstring(1, "The lid is lifted, and then.", "Nothing of this is held out.", is_function=False)
+    assert hold_out([whole, part], 1).documents == []
+
+
+def test_a_summary_that_occurs_twice_is_never_asked() -> None:
     twice = [docstring(50 + n, "Return the same thing.", f"This is the text of it, number {n} of two.") for n in (1, 2)]
     text = hold_out(twice + DISTINCT, len(DISTINCT))
-    assert sorted(text.task.candidates) == sorted(d.summary for d in DISTINCT)
+    assert sorted(text.search.queries) == sorted(d.summary for d in DISTINCT)
+    assert [key(answer) for answer in text.search.answers] == [
+        key(" ".join(d.body)) for query in text.search.queries for d in DISTINCT if d.summary == query
+    ]
     with pytest.raises(InputError, match="9 asked for, but only 8 of 10"):
         hold_out(twice + DISTINCT, 9)
-
-
-def test_queries_lead_to_their_own_summary_and_are_cut() -> None:
-    body = [f"Sentence {n} of the long docstring " + "goes on " * 6 + "here." for n in range(9)]
-    long = docstring(0, "Say a great deal about it.", *body)
-    endless = docstring(1, "Say it in one breath.", "This is " + "very " * 50 + "long.")
-    text = hold_out([long, endless, *DISTINCT], 10)
-    for query, place in zip(text.task.queries, text.task.right, strict=True):
-        [source] = [d for d in (long, endless, *DISTINCT) if d.summary == text.task.candidates[place]]
-        assert " ".join(source.body).startswith(query)
-        assert len(query.split()) <= LONGEST_QUERY
 
 
 def test_the_draw_follows_the_seed() -> None:
     assert hold_out(DISTINCT, 3, seed=1) == hold_out(DISTINCT, 3, seed=1)
     assert hold_out(DISTINCT, 3, seed=1).leaking == 0  # what was drawn is not counted as leaking
-    draws = {tuple(hold_out(DISTINCT, 3, seed=seed).task.candidates) for seed in range(8)}
+    draws = {tuple(hold_out(DISTINCT, 3, seed=seed).search.queries) for seed in range(8)}
     assert len(draws) > 1
 
 
-def test_duplicates_count_once() -> None:
-    same = [docstring(60 + n, "It is the same everywhere.", is_function=False) for n in range(3)]
-    other = docstring(70, "It is the SAME everywhere!", is_function=False)
-    text = hold_out([*DISTINCT[:1], *same, other], 1)
-    assert text.sentences == ["It is the same everywhere."]
+def test_duplicates_count_once_and_bare_summaries_are_left_out() -> None:
+    same = [docstring(60 + n, "It is the same everywhere.", "Wherever one looks.", is_function=False) for n in range(3)]
+    other = docstring(70, "It is the SAME everywhere!", "Wherever one looks.", is_function=False)
+    bare = docstring(80, "There is nothing below this one.", is_function=False)
+    text = hold_out([*DISTINCT[:1], *same, other, bare], 1)
+    assert [document.id for document in text.documents] == ["p/f.py:000060"]

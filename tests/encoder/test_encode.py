@@ -221,9 +221,9 @@ def test_rank_sorts_by_similarity_and_keeps_the_order_of_equals(encoder: Encoder
     candidates = ["the dog", "a man is eating", "rain", "the dog"]
     ranked = encoder.rank("a man", candidates)
     scores = [encoder.similarity("a man", candidate) for candidate in candidates]
-    assert [r.place for r in ranked] == sorted(range(4), key=lambda i: (-round(scores[i], 5), i))
-    assert [r.sentence for r in ranked] == [candidates[r.place] for r in ranked]
-    assert [r.place for r in ranked if r.sentence == "the dog"] == [0, 3]
+    assert [r.number for r in ranked] == sorted(range(4), key=lambda i: (-round(scores[i], 5), i))
+    assert [r.sentence for r in ranked] == [candidates[r.number] for r in ranked]
+    assert [r.number for r in ranked if r.sentence == "the dog"] == [0, 3]
     assert encoder.rank("a man", candidates, top=2) == ranked[:2]
     assert encoder.rank("a man", []) == []
 

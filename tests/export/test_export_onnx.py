@@ -41,7 +41,7 @@ def test_calls_are_the_encoders(exported: Callable[[str], Exported], sentences: 
     assert onnx_encoder.encode([]).shape == (0, 24)
     assert onnx_encoder.similarity("rain", "rain") == pytest.approx(1, abs=1e-5)
     ours, theirs = (model.rank("rain comes", sentences, top=4) for model in (encoder, onnx_encoder))
-    assert [found.place for found in theirs] == [found.place for found in ours]
+    assert [found.number for found in theirs] == [found.number for found in ours]
     first, second = encoder.encode(sentences[:4]), encoder.encode(sentences[4:])
     np.testing.assert_allclose(onnx_encoder.pair_scores(first, second), encoder.pair_scores(first, second))
     unit = onnx_encoder.encode(sentences, normalize=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -19,6 +20,7 @@ from nearer.errors import InputError, SettingError
 from nearer.methods import SimCSE, SimCSESettings
 from nearer.methods.contract import Batch, Losses
 from nearer.objectives import info_nce
+from nearer.text import read_pairs, read_sentences, read_triplets
 from nearer.training.compute import Computation
 from nearer.training.prepared import Layouts, prepare
 from nearer.training.working_copy import WorkingCopy
@@ -206,3 +208,73 @@ class TestMaskedLanguage:
         encoder.tokenizer.mask_token = None
         with pytest.raises(SettingError, match="mlm_weight"):
             method(encoder, mlm_weight=0.1)
+
+
+def masked(encoder: Encoder, tmp_path: Path, records: list[tuple[str, ...]], threshold: float) -> SimCSE:
+    """With the encoder itself as the frozen one."""
+    made = SimCSE(
+        SimCSESettings(
+            false_negative_threshold=threshold,
+            teachers=[{"model": encoder.name, "pooling": "cls"}],  # type: ignore[list-item]
+        )
+    )
+    read = {1: read_sentences, 2: read_pairs, 3: read_triplets}[len(records[0])]
+    made.prepare(encoder, read([record[0] for record in records] if len(records[0]) == 1 else records))  # type: ignore[operator]
+    return made
+
+
+@pytest.mark.parametrize("texts", [1, 2, 3])
+def test_false_negatives_are_left_out_of_the_sum(encoder: Encoder, tmp_path: Path, texts: int) -> None:
+    fields = [ROWS, [OTHERS[0], ROWS[2], *OTHERS[2:]], [THIRDS[0], ROWS[0], ROWS[1], THIRDS[3]]][:texts]
+    records = list(zip(*fields, strict=True))
+    sides = [vectors(encoder, field).double() for field in fields]
+    views = sides if texts > 1 else [sides[0], sides[0]]
+    units = [side / side.norm(dim=1, keepdim=True) for side in views]
+    anchors, candidates = units[0], torch.cat(units[1:])
+    # the cosines of a tiny model lie close together: between the two that are furthest apart
+    values = sorted(float(value) for value in (anchors @ candidates.T).flatten() if value < 1 - 1e-6)
+    below, above = max(itertools.pairwise(values[2:-2]), key=lambda pair: pair[1] - pair[0])
+    threshold = (below + above) / 2
+    made = masked(encoder, tmp_path, records, threshold)
+    rows = batch(encoder, *fields)
+    given = {name: torch.from_numpy(array) for name, array in made.inputs(rows).given.items()}
+    found = losses_of(made, [side.float() for side in views], given).total
+    wanted, removed = [], 0
+    for i, anchor in enumerate(anchors):
+        cosines = [float(anchor @ other) for other in candidates]
+        kept = [c for k, c in enumerate(cosines) if k == i or c <= threshold]
+        removed += len(cosines) - len(kept)
+        wanted.append(math.log(sum(math.exp(c / 0.05) for c in kept)) - cosines[i] / 0.05)
+    assert 0 < removed < len(anchors) * (len(candidates) - 1)
+    assert found.item() == pytest.approx(sum(wanted) / len(wanted), abs=1e-3)
+
+
+def test_what_is_left_out_gets_no_gradient() -> None:
+    torch.manual_seed(0)
+    anchors, positives, hard = (torch.randn(3, 5, requires_grad=True) for _ in range(3))
+    excluded = torch.zeros(3, 6, dtype=torch.bool)
+    excluded[:, 1] = excluded[:, 4] = True  # of all rows: an anchor's own positive stays
+    loss = info_nce(anchors, positives, hard, excluded=excluded)
+    loss.backward()
+    assert loss.isfinite()
+    assert hard.grad is not None
+    assert positives.grad is not None
+    assert hard.grad[1].abs().max() == 0
+    assert positives.grad[1].abs().max() > 0
+    without = info_nce(anchors, positives, hard, excluded=torch.zeros_like(excluded))
+    assert without == info_nce(anchors, positives, hard)
+    everything = info_nce(anchors, positives, hard, excluded=torch.ones_like(excluded))
+    assert everything.item() == 0  # nothing is left but the positive
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"false_negative_threshold": 0.9}, "belong together"),
+        ({"teachers": ["a"]}, "belong together"),
+        ({"false_negative_threshold": 1.5, "teachers": ["a"]}, "less than 1"),
+    ],
+)
+def test_masking_needs_a_threshold_and_a_frozen_encoder(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        SimCSESettings(**settings)

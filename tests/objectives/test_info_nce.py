@@ -65,7 +65,7 @@ def test_equals_two_loops(batch: int, size: int, temperature: float, hard: float
 
 @pytest.mark.parametrize("kind", ["cosine", "dot"])
 def test_more_negatives_are_counted_where_they_are_real(kind: str) -> None:
-    """As if the batch had further positives, which are nobody's own (ESimCSE, Eq. 6)."""
+    """As if the batch had further positives, which are nobody's own (ESimCSE)."""
     anchors, positives, more = vectors(5, 4, seed=1), vectors(5, 4, seed=2), vectors(6, 4, seed=3)
     real = torch.tensor([True, False, True, True, False, True])
     loss = info_nce(anchors, positives, similarity=kind, more_negatives=(more, real))

@@ -260,7 +260,7 @@ class TestSetUp:
         ranked = rank_texts(encoder, "rain comes", [*texts, "rain"], setup, reranker=judge)
         for one in ranked:
             assert one.score == pytest.approx(expected[one.sentence], abs=1e-3)
-        assert [one.place for one in ranked if one.sentence == "rain"] == [9, 10]
+        assert [one.number for one in ranked if one.sentence == "rain"] == [9, 10]
         assert rank_texts(encoder, "rain comes", [*texts, "rain"], setup, reranker=judge, top=2) == ranked[:2]
         assert rank_texts(encoder, "rain", [], setup, reranker=judge) == []
         with pytest.raises(SettingError, match="give it loaded"):
@@ -279,7 +279,7 @@ class TestCommands:
         fused = nearer(*asked, "--rerank", judge.name, "--rerank-weight", 2, "--lexical-weight", 0.5).out.splitlines()
         setup = SearchSetup(lexical_weight=0.5, reranker=RerankerSetup(model="a", weight=2))
         expected = rank_texts(encoder, "rain", texts, setup, reranker=judge, top=5)
-        assert [line.split("\t")[1:] for line in fused] == [[str(one.place + 1), one.sentence] for one in expected]
+        assert [line.split("\t")[1:] for line in fused] == [[str(one.number + 1), one.sentence] for one in expected]
         assert "there is no reranker; name one (--rerank)" in nearer(*asked, "--rerank-weight", 2).error
 
     def test_a_set_up_is_ranked_by(self, encoder: Encoder, corpus: Path, tmp_path: Path, nearer: Nearer) -> None:
@@ -287,7 +287,7 @@ class TestCommands:
         write_setup(tmp_path / "model", SearchSetup(lexical_weight=0.5))
         [line] = nearer("rank", tmp_path / "model", "rain", corpus, "--device", "cpu", "--top", 1).out.splitlines()
         [best] = rank_texts(encoder, "rain", corpus.read_text().splitlines(), SearchSetup(lexical_weight=0.5), top=1)
-        assert line == f"{best.score:.4f}\t{best.place + 1}\t{best.sentence}"
+        assert line == f"{best.score:.4f}\t{best.number + 1}\t{best.sentence}"
 
     def test_weights_and_cross_encoder(
         self, hybrid: SearchIndex, encoder: Encoder, judge: CrossEncoder, tmp_path: Path, nearer: Nearer

@@ -109,7 +109,7 @@ class TestCohere:
     def test_rerank(self, client, encoder) -> None:
         answer = client.rerank(model="tiny", query="a meal", documents=TEXTS, top_n=2)
         wanted = encoder.rank("a meal", TEXTS)[:2]
-        assert [result.index for result in answer.results] == [ranked.place for ranked in wanted]
+        assert [result.index for result in answer.results] == [ranked.number for ranked in wanted]
         scores = [result.relevance_score for result in answer.results]
         assert scores == pytest.approx([ranked.score for ranked in wanted], abs=1e-5)
         assert answer.meta.tokens.input_tokens == encoder.tokenised(["a meal", *TEXTS]).lengths.sum()
@@ -117,7 +117,7 @@ class TestCohere:
 
     def test_rerank_of_the_first_client(self, cohere, live: str, encoder) -> None:
         answer = cohere.Client(api_key="secret", base_url=live).rerank(model="tiny", query="a meal", documents=TEXTS)
-        assert [result.index for result in answer.results] == [found.place for found in encoder.rank("a meal", TEXTS)]
+        assert [result.index for result in answer.results] == [found.number for found in encoder.rank("a meal", TEXTS)]
 
     def test_embed(self, client, vectors) -> None:
         answer = client.embed(
@@ -177,7 +177,7 @@ class TestShapes:
         client = client_of(served)
         ranks = client.post("/rerank", json={"query": "a meal", "texts": TEXTS, "return_text": True}).json()
         wanted = encoder.rank("a meal", TEXTS)
-        assert [(rank["index"], rank["text"]) for rank in ranks] == [(one.place, one.sentence) for one in wanted]
+        assert [(rank["index"], rank["text"]) for rank in ranks] == [(one.number, one.sentence) for one in wanted]
         assert [rank["score"] for rank in ranks] == pytest.approx([one.score for one in wanted], abs=1e-5)
         assert set(client.post("/rerank", json={"query": "a", "texts": ["b"]}).json()[0]) == {"index", "score"}
 

@@ -85,7 +85,7 @@ class TestRerank:
         )
         results = answer.json()["results"]
         wanted = encoder.rank("a meal", TEXTS)
-        assert [result["index"] for result in results] == [ranked.place for ranked in wanted]
+        assert [result["index"] for result in results] == [ranked.number for ranked in wanted]
         assert [result["relevance_score"] for result in results] == pytest.approx([r.score for r in wanted], abs=1e-5)
         assert all("document" not in result for result in results)
 
@@ -105,7 +105,7 @@ class TestRerank:
         model = RankEncoder.build(encoder, corpus, inference_weight=0.7)
         client = client_of(ServedModel(model, "ranks"))
         results = client.post("/v1/rerank", json={"query": "a meal", "documents": TEXTS}).json()["results"]
-        wanted = {ranked.place: ranked.score for ranked in model.rank("a meal", TEXTS)}
+        wanted = {ranked.number: ranked.score for ranked in model.rank("a meal", TEXTS)}
         assert {r["index"]: r["relevance_score"] for r in results} == pytest.approx(wanted, abs=1e-4)
         scores = client.post("/similarity", json={"pairs": [["a meal", TEXTS[0]]]}).json()["scores"]
         assert scores == pytest.approx([wanted[0]], abs=1e-4)

@@ -100,7 +100,7 @@ class TestSetUp:
     ) -> None:
         client = client_of(ServedModel(encoder, "tiny", relevance=Relevance(self.SETUP.weights, judge)))
         body = client.post("/v1/rerank", json={"query": QUERY, "documents": DOCUMENTS}).json()
-        expected = {one.place: one.score for one in rank_texts(encoder, QUERY, DOCUMENTS, self.SETUP, reranker=judge)}
+        expected = {one.number: one.score for one in rank_texts(encoder, QUERY, DOCUMENTS, self.SETUP, reranker=judge)}
         found = {one["index"]: one["relevance_score"] for one in body["results"]}
         assert found == pytest.approx(expected, abs=1e-3)
 

@@ -116,10 +116,10 @@ class TestRank:
         ranked = judge.rank(QUERIES[0], passages)
         scores = judge.score(QUERIES[:1], passages, [(0, number) for number in range(len(passages))])
         expected = sorted(range(6), key=lambda place: (-round(float(scores[place]), 4), place))
-        assert [one.place for one in ranked] == expected
+        assert [one.number for one in ranked] == expected
         twice = [one for one in ranked if one.sentence == "rain"]
         assert twice[0].score == twice[1].score
-        assert [one.place for one in twice] == [3, 5]
+        assert [one.number for one in twice] == [3, 5]
         assert judge.rank(QUERIES[0], passages, top=2) == ranked[:2]
         assert judge.rank(QUERIES[0], []) == []
 

@@ -72,7 +72,7 @@ class TestAgainstTheObviousWay:
         candidates = [*SECOND, SECOND[1]]
         found = model.rank(FIRST[0], candidates)
         scores = [obvious(model, FIRST[0], candidate) for candidate in candidates]
-        places = [ranked.place for ranked in found]
+        places = [ranked.number for ranked in found]
         assert sorted(places) == list(range(len(candidates)))
         assert [ranked.sentence for ranked in found] == [candidates[place] for place in places]
         assert [ranked.score for ranked in found] == pytest.approx([scores[place] for place in places], abs=NEAR)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 from collections.abc import Callable, Iterator
@@ -103,6 +104,12 @@ def make_trainer(tiny_model: Callable[[str], Path], corpus: Path, tmp_path: Path
             lines = corpus.read_text().split("\n")
             text = tmp_path / "triplets.tsv"
             text.write_text("".join("\t".join(lines[n : n + 3]) + "\n" for n in range(0, 120)))
+        if data in ("pairs", "labelled"):  # the third column: how many words both have
+            lines = corpus.read_text().split("\n")[:-1]
+            shared = [len(set(a.split()) & set(b.split())) for a, b in itertools.pairwise(lines)]
+            rows = [f"{a}\t{b}\t{n}\n" for (a, b), n in zip(itertools.pairwise(lines), shared, strict=True)]
+            text = tmp_path / f"{data}.tsv"
+            text.write_text("".join(rows))
         usual = {"head": True, "pooling": "cls_before_head", "dropout": 0.0, "learning_rate": 3e-5}
         sizes = {"batch_size": 8, "max_length": 16, "epochs": 9}
         made = TrainingSettings(

@@ -57,3 +57,55 @@ def esimcse(trainer: Trainer, model: Any, number: int, queue: MomentumQueueByHan
     loss = contrast(first, second, queue.vectors, 0.05)
     queue.push(model, anchors)
     return loss
+
+
+def arccse(trainer: Trainer, model: Any, number: int) -> Tensor:
+    settings: Any = trainer.method.settings
+    vectors = {
+        name: [cls_vector(model["encoder"], ids) for ids in rows_of(trainer, number, name)]
+        for name in ("anchors", "positives", "less", "more")
+    }
+    losses, orders = [], []
+    for i, anchor in enumerate(vectors["anchors"]):
+        near = [cosine(anchor, other) for other in vectors["positives"]]
+        margin = torch.tensor(settings.angular_margin).deg2rad()
+        # without dropout both views are one: an angle of 0, whose sine has no gradient
+        near[i] = near[i] * margin.cos() - (1 - near[i] ** 2).clamp(min=1e-6).sqrt() * margin.sin()
+        terms = (torch.stack(near) / 0.05).exp()
+        losses.append(-(terms[i] / terms.sum()).log())
+        if len(rows_of(trainer, number, "anchors")[i]) >= settings.shortest_masked:
+            difference = cosine(anchor, vectors["more"][i]) - cosine(anchor, vectors["less"][i])
+            orders.append((difference + settings.order_margin).clamp(min=0))
+    return torch.stack(losses).mean() + settings.order_weight * torch.stack(orders).mean()
+
+
+def consert(trainer: Trainer, model: Any, number: int) -> Tensor:
+    """Embeddings by hand: words, positions and kinds summed, normalised, then cut."""
+    passes = trainer.method.inputs(trainer.feed.batch(number)).passes
+    encoder = model["encoder"]
+    table = encoder.backbone.embeddings
+    views: list[list[Tensor]] = []
+    for each in (passes["first"], passes["second"]):
+        found = []
+        for i, row in enumerate(each.rows):
+            ids = torch.tensor(row.tolist())
+            positions = torch.arange(len(ids)) if each.positions is None else torch.tensor(each.positions[i].tolist())
+            summed = table.word_embeddings.weight[ids] + table.position_embeddings.weight[positions]
+            states = table.LayerNorm(summed + table.token_type_embeddings.weight[0])
+            if each.kept_features is not None:
+                states = states * torch.tensor(each.kept_features[i]).float()
+            if each.kept_tokens is not None:
+                states = states * torch.tensor(each.kept_tokens[i]).float()[:, None]
+            states = states[None]
+            for block in encoder.backbone.encoder.layer:
+                states = block(states)
+                states = states[0] if isinstance(states, tuple) else states
+            found.append(torch.tanh(encoder.head.linear.weight @ states[0, 0] + encoder.head.linear.bias))
+        views.append(found)
+    losses = []
+    for own, other in (views, views[::-1]):
+        for i, vector in enumerate(own):
+            near = (cosine(vector, other[i]) / 0.1).exp()
+            far = [(cosine(vector, each[j]) / 0.1).exp() for each in views for j in range(len(own)) if j != i]
+            losses.append(-(near / (near + torch.stack(far).sum())).log())
+    return torch.stack(losses).mean()

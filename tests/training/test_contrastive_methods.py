@@ -16,6 +16,7 @@ from test_method_contract import pack
 from test_processes import in_processes
 
 from nearer.errors import SettingError
+from nearer.methods import ArcCSESettings
 from nearer.training import resume, train
 from nearer.training.trainer import Trainer
 from nearer.training.working_copy import WorkingCopy, is_frozen
@@ -23,6 +24,8 @@ from nearer.training.working_copy import WorkingCopy, is_frozen
 TakeSteps = Callable[[Trainer, int], torch.Tensor]
 OF: dict[str, dict[str, Any]] = {
     "esimcse": {"queue_size": 20, "queue_momentum": 0.7},
+    "arccse": {"shortest_masked": 9, "order_weight": 0.5, "order_margin": 0.1},
+    "consert": {"first_view": "feature_cutoff", "second_view": "token_cutoff"},
 }
 QUEUED_RANKCSE = {"method": "rankcse", "teachers": ["mpnet"], "queue_size": 20, "queue_momentum": 0.7}
 
@@ -47,6 +50,17 @@ class TestAgainstPlainLoops:
 
         same_losses(trainer, loss, steps=5)
 
+    def test_arccse(self, make: Callable[..., Trainer]) -> None:
+        trainer = make("arccse")
+        masked = trainer.prepared(0)[0].tensors["given/masked"]
+        assert 0 < int(masked.sum()) < len(masked)
+        same_losses(trainer, lambda model, step: by_hand.arccse(trainer, model, step))
+
+    @pytest.mark.parametrize("views", [("feature_cutoff", "shuffle"), ("token_cutoff", "none")])
+    def test_consert(self, make: Callable[..., Trainer], views: tuple[str, str]) -> None:
+        trainer = make("consert", first_view=views[0], second_view=views[1])
+        same_losses(trainer, lambda model, step: by_hand.consert(trainer, model, step))
+
 
 class TestWaysOfTakingAStep:
     @pytest.mark.parametrize("method", OF)
@@ -55,6 +69,23 @@ class TestWaysOfTakingAStep:
         for other in (make(method, piece=3), pack(make(method))):
             torch.testing.assert_close(take_steps(other, 4), wanted, atol=1e-4, rtol=1e-3)
 
+    @pytest.mark.parametrize("kind", ["roberta", "mobilebert"])
+    def test_embeddings_are_cut_in_other_backbones(
+        self, make: Callable[..., Trainer], take_steps: TakeSteps, kind: str
+    ) -> None:
+        plain, cut = (
+            make("consert", kind, first_view=view, second_view="shuffle") for view in ("none", "feature_cutoff")
+        )
+        assert not torch.equal(take_steps(plain, 1), take_steps(cut, 1))
+
+    def test_cut_embeddings_stand_in_several_rectangles(
+        self, make: Callable[..., Trainer], take_steps: TakeSteps
+    ) -> None:
+        several, one = make("consert", batch_size=40), make("consert", batch_size=40)
+        one.layouts.usual.rectangles = 1
+        assert any("kept_tokens1" in name for name in several.prepared(0)[0].tensors)
+        torch.testing.assert_close(take_steps(several, 2), take_steps(one, 2), atol=1e-4, rtol=1e-3)
+
     @pytest.mark.slow  # the contract's own test takes every kind of pass through two processes
     @pytest.mark.parametrize("method", OF)
     def test_two_processes_equal_one(self, method: str, recipe: Path, corpus: Path, tmp_path: Path) -> None:
@@ -62,6 +93,10 @@ class TestWaysOfTakingAStep:
         settings |= {"learning_rate": 1e-5, "select_on": [], "test_on": []}
         if method == "esimcse":  # each process draws its own repetitions, so there are none
             settings |= {"repetition_rate": 1e-9, "variant": "released"}
+        if method == "arccse":  # and its own spans
+            settings |= {"order_weight": 0, "dropout": 0.1, "learning_rate": 1e-9}
+        if method == "consert":
+            pytest.skip("each process draws its own cuts")
         train(recipe, corpus, out=tmp_path / "one", settings=settings)
         in_processes(2, str(recipe), str(corpus), str(tmp_path / "two"), yaml.safe_dump(settings))
         one, two = (
@@ -140,6 +175,22 @@ class TestQueue:
 
 
 class TestBadInput:
+    def test_masks_in_the_wrong_order(self) -> None:
+        with pytest.raises(ValueError, match=r"less_masked: 0.5 is not below more_masked, 0.4"):
+            ArcCSESettings(less_masked=0.5)
+
+    def test_no_sentence_is_long_enough_for_masks(self, make: Callable[..., Trainer]) -> None:
+        trainer = make("arccse", shortest_masked=30)
+        [remark] = trainer.method.prepare(trainer.encoder, max_length=16)
+        assert "no sentence has 30 tokens at max_length=16" in remark
+
+    def test_positions_that_cannot_be_shuffled(self, make: Callable[..., Trainer]) -> None:
+        """As with relative positions, which belong to attention."""
+        trainer = make("consert", second_view="shuffle")
+        del trainer.encoder.backbone.embeddings.position_embeddings
+        with pytest.raises(SettingError, match=r"shuffle needs position embeddings, and BertModel .* has none"):
+            trainer.method.prepare(trainer.encoder)
+
     def test_no_room_for_sentences(self, recipe: Path, corpus: Path, tmp_path: Path) -> None:
         with pytest.raises(SettingError, match="repetition_room: 13 of max_length=16 leaves no room"):
             train(recipe, corpus, out=tmp_path / "run", settings={"method": "esimcse", "repetition_room": 13})

@@ -7,6 +7,7 @@ A change that is not meant to change what is computed must leave `recorded_losse
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import platform
@@ -53,6 +54,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "diffcse-bert-base +released": {"replacement": "argmax", "replaced": "all"},
     "refine-bert-base +shuffled": {"shuffle_lists": True, "batch_size": 2},
     "tsdae-bert-base +small": {"decoder": "small", "piece": 5},
+    "ct-bert-base +released": {"variant": "released", "negatives": 1},
     "lists +contrast": {"teachers": [], "query_max_length": 8},
     "lists +list_mle": {"loss": "list_mle", "in_batch_weight": 0, "piece": 5},
 }
@@ -71,6 +73,12 @@ def write_text(data: str, path: Path, lines: list[str]) -> Path:
         ]
         path = path.with_suffix(".txt" if count == 1 else ".tsv")
         path.write_text("\n".join(rows) + "\n")
+        return path
+    if data == "labelled":
+        path = path.with_suffix(".tsv")
+        kinds = ("entailment", "neutral", "contradiction")
+        rows = [f"{first}\t{second}\t{draw.choice(kinds)}\n" for first, second in itertools.pairwise(lines)]
+        path.write_text("premise\thypothesis\tlabel\n" + "".join(rows))
         return path
     records: list[dict[str, Any]]
     if data == "debiased":
@@ -106,7 +114,7 @@ def recorded_steps(name: str, tiny_model: Callable[[str], Path], corpus: Path, t
     plain = load_recipe(recipe_name, {"teachers": ["x"]} if recipe_name.startswith("rank") else {})
     if plain.training.pooling is None:
         overrides["pooling"] = "cls"
-    if recipe_name.startswith(("rank", "refine", "lists")):
+    if recipe_name.startswith(("rank", "refine", "lists", "multicsr")):
         overrides["teachers"] = [{"model": str(tiny_model("bert")), "pooling": "mean"}]
     if plain.training.template is not None:  # the papers' are long in the tiny model's letters
         overrides |= {"template": "a man {sentence} is [MASK]", "max_length": 24}

@@ -17,6 +17,8 @@ from nearer.training.working_copy import WorkingCopy
 TakeSteps = Callable[[Trainer, int], torch.Tensor]
 OF: dict[str, dict[str, Any]] = {
     "tsdae": {"pooling": "cls"},
+    "ct": {"pooling": "mean", "negatives": 3, "similarity": "cosine", "temperature": 0.1},
+    "isbert": {"pooling": "mean"},
     "infocse": {"pooling": "cls", "mlm_weight": 0.5},
 }
 

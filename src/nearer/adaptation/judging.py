@@ -7,6 +7,7 @@ query is shown a part of it by a mask, so that every text is encoded once for al
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +29,7 @@ Arrays = Mapping[str, NDArray[np.generic]]
 Mask = NDArray[np.bool_]
 
 QUERIES_AT_ONCE = 64
+KEPT_AT_ONCE = 512  # queries
 BEYOND = 4  # times as many are asked of BM25, since some of the best are not shown
 
 
@@ -111,22 +113,28 @@ class Collection:
     ) -> tuple[NDArray[np.int64], dict[str, NDArray[np.float32]]]:
         """The best of the encoders `by` and of BM25, each query's once, and what every judge says of them.
 
-        left_out: of each query a text that it does not get (−1: none).
+        left_out: of each query a text that it does not get (−1: none). What is done is kept under `name`, some hundred
+        queries at a time, so an interruption costs no more than that.
         """
 
-        def make() -> Arrays:
-            vectors = {encoder: self.encoders[encoder].encode(list(queries), normalize=True) for encoder in by}
-            found = [self._nearest(vectors[encoder], encoder, shown, left_out, best) for encoder in by]
-            numbers = unite_candidates(*found, self._by_words(queries, shown, left_out, best))
+        def make(asked: Sequence[str], out: NDArray[np.int64] | None) -> Arrays:
+            vectors = {encoder: self.encoders[encoder].encode(list(asked), normalize=True) for encoder in by}
+            found = [self._nearest(vectors[encoder], encoder, shown, out, best) for encoder in by]
+            numbers = unite_candidates(*found, self._by_words(asked, shown, out, best))
             scores = {encoder: self._dots(vectors[encoder], encoder, numbers) for encoder in by}
-            scores[LEXICAL] = self.lexical.scores(queries, numbers)
+            scores[LEXICAL] = self.lexical.scores(asked, numbers)
             if self.cross is not None and reranked:
-                scores[RERANKER] = self._reranked(queries, numbers)
+                scores[RERANKER] = self._reranked(asked, numbers)
             return {"numbers": numbers, **scores}
 
-        made = self.kept.get(name, make)
-        numbers = made.pop("numbers").astype(np.int64)
-        scores = {judge: values.astype(np.float32) for judge, values in made.items()}
+        parts = []
+        for start in range(0, len(queries), KEPT_AT_ONCE):
+            rows = slice(start, start + KEPT_AT_ONCE)
+            out = None if left_out is None else left_out[rows]
+            parts.append(self.kept.get(f"{name}-{start}", partial(make, queries[rows], out)))
+        numbers = _joined([part["numbers"] for part in parts], NONE).astype(np.int64)
+        judges = [judge for judge in parts[0] if judge != "numbers"]
+        scores = {judge: _joined([part[judge] for part in parts], 0).astype(np.float32) for judge in judges}
         if RERANKER in scores:  # it is slow: what it read once it does not read again
             for row, column in zip(*np.nonzero(numbers >= 0), strict=True):
                 self._read[queries[row], int(numbers[row, column])] = float(scores[RERANKER][row, column])
@@ -193,6 +201,14 @@ class Collection:
         found = np.zeros(numbers.shape, dtype=np.float32)
         found[rows, columns] = values
         return found
+
+
+def _joined(parts: Sequence[NDArray[np.generic]], filling: int) -> NDArray[np.generic]:
+    """Rows of parts that are not equally wide."""
+    width = max(part.shape[1] for part in parts)
+    return np.concatenate(
+        [np.pad(part, ((0, 0), (0, width - part.shape[1])), constant_values=filling) for part in parts]
+    )
 
 
 def _hide(scores: torch.Tensor, left_out: NDArray[np.int64]) -> None:

@@ -7,7 +7,7 @@ its list: it would be found by its words alone.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -90,15 +90,21 @@ def write_material(
     key: str,
     reranked: bool,
 ) -> int:
-    """Scored lists as `nearer train lists` reads them; returns how many. fewest: passages that a list must have."""
+    """Scored lists as `nearer train lists` reads them; returns how many.
+
+    fewest: passages that a list must have; one whose passages all score alike has no order to learn.
+    """
+    if not len(queries):
+        return 0
     shown = np.zeros(len(collection.texts), dtype=bool)
     shown[: collection.passages] = trained
     numbers, scores = collection.candidates(
         f"material-{key}", queries.texts, shown, best=best, by=by, left_out=queries.sources, reranked=reranked
     )
     valid = numbers >= 0
-    fused = fuse(scores, weights, valid)
-    usable = np.flatnonzero(valid.sum(axis=1) >= fewest).tolist()
+    fused = np.round(fuse(scores, weights, valid), 4)
+    has_order = np.where(valid, fused, np.inf).min(axis=1) < fused.max(axis=1)
+    usable = np.flatnonzero((valid.sum(axis=1) >= fewest) & has_order).tolist()
     used = sorted({int(number) for row in usable for number in numbers[row][valid[row]]})
     write_lists(
         folder,
@@ -108,7 +114,7 @@ def write_material(
             {
                 "query": f"q{row}",
                 "passages": [str(number) for number in numbers[row][valid[row]]],
-                "scores": [round(float(score), 4) for score in fused[row][valid[row]]],
+                "scores": [float(score) for score in fused[row][valid[row]]],
             }
             for row in usable
         ),
@@ -117,17 +123,26 @@ def write_material(
     return len(usable)
 
 
-def write_pairs(path: Path, views: Sequence[View], written: Sequence[tuple[str, str]] = ()) -> int:
-    """A title and its body, an opening and what follows, one of a passage; and written queries with their passages.
-
-    Returns how many.
-    """
+def choose_pairs(views: Sequence[View]) -> list[View]:
+    """Those whose rest answers them, one of a passage: its title, else its heading, and so on."""
     by_passage: dict[int, View] = {}
     for view in views:
         best = by_passage.get(view.passage)
         if view.kind in PAIRED and (best is None or PAIRED.index(view.kind) < PAIRED.index(best.kind)):
             by_passage[view.passage] = view
-    pairs = [*((view.query, view.rest) for view in by_passage.values()), *written]
-    rows = ({"sentence1": query, "sentence2": text} for query, text in pairs)
-    write_whole(path, (json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+    return list(by_passage.values())
+
+
+def write_pairs(path: Path, views: Sequence[View], written: Sequence[tuple[str, str]] = ()) -> int:
+    """A title and its body, an opening and what follows, one of a passage; and written queries with their passages.
+
+    Returns how many.
+    """
+    pairs = [*((view.query, view.rest) for view in choose_pairs(views)), *written]
+    write_rows(path, ({"sentence1": query, "sentence2": text} for query, text in pairs))
     return len(pairs)
+
+
+def write_rows(path: Path, rows: Iterable[Mapping[str, object]]) -> None:
+    """As JSON lines, whole or not at all."""
+    write_whole(path, (json.dumps(row, ensure_ascii=False) + "\n" for row in rows))

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from nearer.adaptation.labels import key_of
 from nearer.adaptation.passages import Passage
-from nearer.construct.engines import load_engine
+from nearer.construct.engines import is_server, load_engine
 from nearer.construct.queries import QueryPassage, QuerySettings, construct_queries
 from nearer.construct.requests import Engine
 from nearer.errors import InputError
@@ -54,7 +54,7 @@ class Writer:
             temperature=TEMPERATURE,
             top_p=TOP_P,
             seed=self.seed,
-            device=self.device,
+            device=None if is_server(self.model) else self.device,
         )
 
     def close(self) -> None:

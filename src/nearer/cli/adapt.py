@@ -102,7 +102,7 @@ def adapt(
             llm=llm,
             llm_test=llm_test,
             budget=budget,
-            columns=_columns(columns),
+            columns=split_columns(columns),
             encoding=encoding,
             txt=txt.value,
             seed=seed,
@@ -124,7 +124,8 @@ def adapt(
     put(f"page: {outcome.folder / 'report.html'}")
 
 
-def _columns(text: str | None) -> dict[str, str] | None:
+def split_columns(text: str | None) -> dict[str, str] | None:
+    """`text=body,title=headline` as a dictionary."""
     if text is None:
         return None
     parts = [part.partition("=") for part in text.split(",")]

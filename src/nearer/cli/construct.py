@@ -1,4 +1,4 @@
-"""Commands that build training data: construct debiased, neighbours, lists, queries, inspect."""
+"""Commands that build training data: construct debiased, neighbours, lists, triplets, queries, inspect."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nearer.cli import construct_lists, construct_queries, options
+from nearer.cli import construct_lists, construct_queries, construct_triplets, options
 from nearer.cli.bundles import LOADING, TEXT_READING, Loading, TextReading, with_bundles
 from nearer.cli.output import say, show_report, show_table
 from nearer.errors import SettingError
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Build training data from raw sentences.")
 app.command("lists")(construct_lists.lists)
+app.command("triplets")(construct_triplets.triplets)
 app.command("queries")(construct_queries.queries)
 app.command("inspect")(construct_lists.inspect)
 

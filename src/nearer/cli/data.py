@@ -25,6 +25,7 @@ app = typer.Typer(no_args_is_help=True, help="Read, check and fetch data.")
 class Kind(StrEnum):
     sentences = "sentences"
     pairs = "pairs"
+    labelled = "labelled"
     triplets = "triplets"
     debiased = "debiased"
     lists = "lists"

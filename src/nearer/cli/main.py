@@ -26,6 +26,7 @@ from nearer.cli import (
     doctor,
     export,
     league,
+    mine,
     models,
     report,
     search,
@@ -123,6 +124,7 @@ app.command()(baselines.static_words)
 app.command()(serve.serve)
 app.command()(export.convert)
 app.add_typer(construct.app, name="construct")
+app.add_typer(mine.app, name="mine")
 app.add_typer(search.app, name="search")
 app.add_typer(data.app, name="data")
 app.add_typer(bench.app, name="bench")

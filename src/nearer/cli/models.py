@@ -199,12 +199,7 @@ def rank(
             callback=options.finite, min=0.0001, max=100, help="How much the cross-encoder counts beside the model's 1."
         ),
     ] = None,
-    lexical_weight: Annotated[
-        float | None,
-        typer.Option(
-            callback=options.finite, min=0, max=100, help="How much shared words (BM25) count beside the model's 1."
-        ),
-    ] = None,
+    lexical_weight: options.LexicalWeight = None,
     loading: Loading = LOADING,
     text_reading: TextReading = TEXT_READING,
 ) -> None:
@@ -232,4 +227,4 @@ def rank(
     )
     judge = None if setup.reranker is None else CrossEncoder.load(setup.reranker.model, device=loading.device)
     for ranked in rank_texts(encoder, query, [sentence for _, sentence in located], setup, reranker=judge, top=top):
-        put_data(f"{ranked.score:.4f}\t{located[ranked.place][0]}\t{one_line(ranked.sentence)}")
+        put_data(f"{ranked.score:.4f}\t{located[ranked.number][0]}\t{one_line(ranked.sentence)}")

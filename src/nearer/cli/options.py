@@ -36,6 +36,22 @@ class DtypeName(StrEnum):
     float16 = "float16"
 
 
+def finite(value: float | None) -> float | None:
+    """For options that are numbers: `nan` lies within every range, and `inf` above every lower end."""
+    if value is not None and not math.isfinite(value):
+        raise typer.BadParameter(f"{value} is not a finite number.")
+    return value
+
+
+LexicalWeight = Annotated[
+    float | None,
+    typer.Option(
+        callback=finite,
+        min=0,
+        max=100,
+        help="How much shared words (BM25) count beside the vectors' 1. Default: as the model or index has it, or 0.",
+    ),
+]
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="A folder, the bundled 'wiki-mini', or a hub name.")]
 Pooling = Annotated[
     str | None,
@@ -118,13 +134,6 @@ StripContained = Annotated[
         "--strip-contained", help="Pairs: where one side contains the other (a text its title), cut it out there."
     ),
 ]
-
-
-def finite(value: float | None) -> float | None:
-    """For options that are numbers: `nan` lies within every range, and `inf` above every lower end."""
-    if value is not None and not math.isfinite(value):
-        raise typer.BadParameter(f"{value} is not a finite number.")
-    return value
 
 
 def column_names(columns: str | None) -> tuple[str, ...] | None:

@@ -94,15 +94,7 @@ def build(
     ] = 0.95,
     prompt: Annotated[str | None, typer.Option(help="Name of the model's prompt for sentences.")] = None,
     query_prompt: Annotated[str | None, typer.Option(help="Name of the model's prompt for queries.")] = None,
-    lexical_weight: Annotated[
-        float | None,
-        typer.Option(
-            callback=options.finite,
-            min=0,
-            max=100,
-            help="How much shared words (BM25) count beside the vectors' 1. Default: the model's set-up, or 0.",
-        ),
-    ] = None,
+    lexical_weight: options.LexicalWeight = None,
     seed: Annotated[
         int, typer.Option(min=0, max=options.LARGEST_FAISS_SEED, help="Seed of the clustering and of the samples.")
     ] = 0,

@@ -68,15 +68,7 @@ def query(
             help="How much the cross-encoder counts beside the vectors' 1.",
         ),
     ] = None,
-    lexical_weight: Annotated[
-        float | None,
-        typer.Option(
-            callback=options.finite,
-            min=0,
-            max=100,
-            help="How much shared words (BM25) count beside the vectors' 1. Default: as the index was built.",
-        ),
-    ] = None,
+    lexical_weight: options.LexicalWeight = None,
     candidates: Annotated[
         int | None,
         typer.Option(

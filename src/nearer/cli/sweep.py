@@ -24,7 +24,10 @@ def sweep(
     corpus: Annotated[str, typer.Option(help="Text to learn from: txt, csv, tsv, jsonl, parquet, hf:NAME.")],
     grid: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY=VALUE,VALUE", help="A setting and the values it takes; may be repeated."),
+        typer.Option(
+            metavar="KEY=VALUE,VALUE",
+            help="A setting and the values it takes; may be repeated. construct.KEY: of the construction (DebCSE).",
+        ),
     ] = None,
     seeds: Annotated[str, typer.Option(help="Seeds to run every point with, such as 0,1,2.")] = "0",
     model: Annotated[str | None, typer.Option(help="Start from this model instead of the recipe's.")] = None,

@@ -161,9 +161,9 @@ def demo(
         int,
         typer.Option(min=0, max=options.LARGEST_SEED, help="Which functions are held out, and the seed of training."),
     ] = 0,
-    max_steps: Annotated[int | None, typer.Option(min=1, help="At most so many steps in each training.")] = None,
+    budget: Annotated[str, typer.Option(help="For adapt, such as 4min; a minute comes on top.")] = "4min",
 ) -> None:
-    """Learn from the docstrings of the Python packages on this machine, offline, and show before and after."""
+    """Adapt the bundled encoder to the docstrings of the Python packages on this machine, offline: before and after."""
     from nearer.demo.run import run_demo
 
-    run_demo(out, seed=seed, show=show_table, steps=max_steps)
+    run_demo(out, budget=budget, seed=seed, show=show_table)

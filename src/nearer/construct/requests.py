@@ -28,7 +28,8 @@ class Request:
     away_from: the prompt of the sentence before the last, None for the first one. Tokens are chosen by
     (1 + guidance) log p(· | prompt) − guidance log p(· | away_from)  (Eq. 4). number, step: whose it is, for the
     builder, and what its random numbers follow from. one_line: the answer ends at the first line break behind some
-    text; otherwise only where the model ends it. max_new_tokens: other than the engine's.
+    text; otherwise only where the model ends it. max_new_tokens: other than the engine's. greedy: the likeliest tokens
+    also where the engine draws, as for a score.
     """
 
     number: int
@@ -38,6 +39,7 @@ class Request:
     guidance: float = 0.0
     one_line: bool = True
     max_new_tokens: int | None = None
+    greedy: bool = False
 
 
 @dataclass(frozen=True)

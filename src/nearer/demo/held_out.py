@@ -1,7 +1,7 @@
-"""Training text and a held-out task from the same docstrings, with nothing of the task in the text.
+"""Documents to learn from and a search to judge by, from the same docstrings, with nothing of one in the other.
 
-The task: given what a function's docstring says after its summary line, find that summary line among all held-out
-ones.
+The search: a function's summary line is the query, and what its docstring says below that line is the answer, to be
+found among those of all functions that were held out.
 """
 
 from __future__ import annotations
@@ -14,78 +14,67 @@ from dataclasses import dataclass
 
 from nearer.demo.docstrings import SHORTEST, Docstring
 from nearer.errors import InputError
-from nearer.text.records import Pair
 
 LONGEST_SUMMARY = 30  # words
-SHORTEST_QUERY, LONGEST_QUERY = 8, 40  # words; the longest fits into 64 tokens almost always
+SHORTEST_BODY = 8  # words, of what is to be found
 
 Words = tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class SummaryTask:
-    """Query i is the text below the summary line `candidates[right[i]]`."""
+class SummarySearch:
+    """Query i is the summary line above the text `answers[i]`."""
 
     queries: list[str]
-    candidates: list[str]
-    right: list[int]
+    answers: list[str]
+
+
+@dataclass(frozen=True)
+class DemoDocument:
+    """A docstring as a document: its summary line is the title."""
+
+    id: str
+    title: str
+    text: str
 
 
 @dataclass(frozen=True)
 class DemoText:
-    """What there is to train on, and the task.
+    """What there is to learn from, and the search.
 
-    sentences: for unsupervised training; summaries: the summary lines among them, good to search in; pairs: a
-    summary line with each sentence below it. `leaking` counts the training sentences that were removed because the
-    held-out task contains them.
+    `leaking` counts the sentences that were left out of the documents because they stand in held-out docstrings.
     """
 
-    sentences: list[str]
-    summaries: list[str]
-    pairs: list[Pair]
-    task: SummaryTask
+    documents: list[DemoDocument]
+    search: SummarySearch
     leaking: int
 
 
-def hold_out(docstrings: Sequence[Docstring], count: int = 1_000, *, seed: int = 0) -> DemoText:
-    """Draw `count` functions for the task; the other docstrings, less what the task contains, are training text.
+def hold_out(docstrings: Sequence[Docstring], count: int, *, seed: int = 0) -> DemoText:
+    """Draw `count` functions for the search; the other docstrings, less what the search has in it, are the documents.
 
-    The right answer must be the only one: a summary line or query that occurs twice is not drawn. Sentences that
-    differ in case and punctuation only count as one.
+    The right answer must be the only one: a summary line or text that occurs twice is not drawn. Sentences that
+    differ in case and punctuation only count as one. Documents without anything below their summary line teach nothing
+    and are left out.
     """
     drawn = _draw(docstrings, count, seed)
-    task = [docstrings[index] for index in drawn]
-    guard = _Runs(words for docstring in task for words in (key(docstring.summary), key(" ".join(docstring.body))))
+    held_out = [docstrings[index] for index in drawn]
+    guard = _Runs(words for docstring in held_out for words in (key(docstring.summary), key(" ".join(docstring.body))))
     chosen = set(drawn)
-    sentences: dict[Words, str] = {}
-    summaries: dict[Words, str] = {}
-    pairs: dict[tuple[Words, Words], Pair] = {}
+    documents: dict[Words, DemoDocument] = {}
     leaking: set[Words] = set()
     for index, docstring in enumerate(docstrings):
         if index in chosen:
             continue
-        kept = []
-        for sentence in (docstring.summary, *docstring.body):
-            words = key(sentence)
-            if words in sentences:
-                kept.append(sentence)
-            elif words in guard:
-                leaking.add(words)
-            else:
-                sentences[words] = sentence
-                kept.append(sentence)
-        if kept and kept[0] == docstring.summary:
-            summaries.setdefault(key(kept[0]), kept[0])
-            for sentence in kept[1:]:
-                pairs.setdefault((key(kept[0]), key(sentence)), Pair(kept[0], sentence))
-    queries, candidates = [_query(docstring) for docstring in task], [docstring.summary for docstring in task]
-    return DemoText(
-        list(sentences.values()),
-        list(summaries.values()),
-        list(pairs.values()),
-        SummaryTask(queries, candidates, list(range(len(task)))),
-        len(leaking),
-    )
+        words = {sentence: key(sentence) for sentence in (docstring.summary, *docstring.body)}
+        found = {sentence for sentence, of_it in words.items() if of_it in guard}
+        leaking |= {words[sentence] for sentence in found}
+        body = " ".join(sentence for sentence in docstring.body if sentence not in found)
+        if docstring.summary not in found and body:
+            document = DemoDocument(f"{docstring.package}/{docstring.location}", docstring.summary, body)
+            documents.setdefault(words[docstring.summary] + key(body), document)
+    search = SummarySearch([docstring.summary for docstring in held_out], [" ".join(each.body) for each in held_out])
+    return DemoText(list(documents.values()), search, len(leaking))
 
 
 def key(sentence: str) -> Words:
@@ -97,15 +86,15 @@ def _draw(docstrings: Sequence[Docstring], count: int, seed: int) -> list[int]:
     if count < 1:
         raise InputError(f"held-out functions: {count} is below 1.")
     summaries = [key(docstring.summary) for docstring in docstrings]
-    queries = [key(_query(docstring)) for docstring in docstrings]
-    summary_counts, query_counts = Counter(summaries), Counter(queries)
+    bodies = [key(" ".join(docstring.body)) for docstring in docstrings]
+    summary_counts, body_counts = Counter(summaries), Counter(bodies)
     fit = [
         index
-        for index, (docstring, summary, query) in enumerate(zip(docstrings, summaries, queries, strict=True))
+        for index, (docstring, summary, body) in enumerate(zip(docstrings, summaries, bodies, strict=True))
         if docstring.is_function
-        and summary_counts[summary] == query_counts[query] == 1
+        and summary_counts[summary] == body_counts[body] == 1
         and len(summary) <= LONGEST_SUMMARY
-        and len(query) >= SHORTEST_QUERY
+        and len(body) >= SHORTEST_BODY
     ]
     if len(fit) < count:
         raise InputError(
@@ -113,17 +102,6 @@ def _draw(docstrings: Sequence[Docstring], count: int, seed: int) -> list[int]:
             "functions with a unique summary line and text below it."
         )
     return sorted(random.Random(seed).sample(fit, count))
-
-
-def _query(docstring: Docstring) -> str:
-    """The first sentences below the summary line, as many as stay within the longest query, cut to it at worst."""
-    words: list[str] = []
-    for sentence in docstring.body:
-        following = sentence.split()
-        if words and len(words) + len(following) > LONGEST_QUERY:
-            break
-        words += following
-    return " ".join(words[:LONGEST_QUERY])
 
 
 class _Runs:

@@ -18,7 +18,7 @@ class Ranked(NamedTuple):
     """One candidate of a ranking.
 
     Attributes:
-        place: Its index in the list that was given.
+        number: Which one it is of the list that was given, counted from 0.
         score: Its similarity to the query.
         sentence: The candidate itself.
 
@@ -26,11 +26,11 @@ class Ranked(NamedTuple):
         >>> import nearer
         >>> encoder = nearer.Encoder.load("wiki-mini", pooling="mean")
         >>> best, *others = encoder.rank("Somebody has lunch.", ["It rains.", "A man is eating."])
-        >>> best.place, best.sentence
+        >>> best.number, best.sentence
         (1, 'A man is eating.')
     """
 
-    place: int
+    number: int
     score: float
     sentence: str
 

@@ -79,12 +79,20 @@ class SentenceNetwork(nn.Module):
         *,
         pooled: Tensor | None = None,
         positions: Tensor | None = None,
+        kept_features: Tensor | None = None,
+        kept_tokens: Tensor | None = None,
     ) -> Tensor:
         """Vectors (batch, dimension) of token ids (batch, tokens); `pooled_mask` marks the tokens that are pooled.
 
         pooled: (batch,) the index of the one token that becomes a sentence's vector, whatever the model's pooling.
-        positions: (batch, tokens) of the tokens; None: as they stand.
+        positions: (batch, tokens) of the tokens; None: as they stand. kept_features (batch, width) and kept_tokens
+        (batch, tokens): what stays of the embedded tokens; the rest is 0.
         """
+        if kept_features is not None or kept_tokens is not None:
+            features = None if kept_features is None else kept_features[:, None]
+            tokens = None if kept_tokens is None else kept_tokens[..., None]
+            with cut_embeddings(self.backbone, features, tokens):
+                return self.forward(ids, mask, pooled_mask, pooled=pooled, positions=positions)
         if pooled is not None:
             states = self.states(ids, mask, positions=positions)
             return self.project(states[torch.arange(len(ids), device=ids.device), pooled])
@@ -211,6 +219,25 @@ class SentenceNetwork(nn.Module):
     @property
     def device(self) -> torch.device:
         return next(self.backbone.parameters()).device
+
+
+@contextmanager
+def cut_embeddings(backbone: nn.Module, *kept: Tensor | None) -> Iterator[None]:
+    """Within it, what comes out of the backbone's layer of embeddings is 0 wherever one of `kept` is false.
+
+    kept: tensors that can be broadcast to the embedded tokens (rows, tokens, width); None: all is kept.
+    """
+
+    def cut(module: nn.Module, given: Any, embedded: Tensor) -> Tensor:
+        for each in kept:
+            embedded = embedded if each is None else embedded * each.to(embedded.dtype)
+        return embedded
+
+    hook = backbone.get_submodule("embeddings").register_forward_hook(cut)
+    try:
+        yield
+    finally:
+        hook.remove()
 
 
 @contextmanager

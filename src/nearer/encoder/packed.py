@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nearer.encoder.network import SentenceNetwork
+from nearer.encoder.network import SentenceNetwork, cut_embeddings
 from nearer.encoder.packed_attention import fits_kernel, is_narrowed, register
 from nearer.encoder.padded import check_lengths
 from nearer.encoder.pooling import AT_TEMPLATE, FIRST_TOKEN, needs_hidden_states, pool
@@ -48,10 +48,13 @@ class PackedLayout:
         *,
         pooled: Sequence[int] | None = None,
         positions: Sequence[NDArray[np.int64]] | None = None,
+        kept_features: Sequence[NDArray[np.bool_]] | None = None,
+        kept_tokens: Sequence[NDArray[np.bool_]] | None = None,
     ) -> dict[str, NDArray[Any]]:
         """Host arrays: ids and positions (1, tokens), starts (sentences + 1,) of the rows and of what fills up.
 
-        pooled: of each row the index of the token that becomes its vector; positions: of each row those of its tokens.
+        pooled: of each row the index of the token that becomes its vector; positions: of each row those of its tokens;
+        kept_features, kept_tokens: of each row what stays of its embedded tokens.
         """
         check_lengths(rows, self.longest)
         lengths = np.fromiter((len(row) for row in rows), dtype=np.int64, count=len(rows))
@@ -74,6 +77,15 @@ class PackedLayout:
         }
         if pooled is not None:
             arrays["pooled"] = starts[: len(rows)] + np.asarray(pooled, dtype=np.int64)
+        if kept_features is not None:
+            arrays["kept_features"] = np.stack(kept_features)
+            numbers = np.zeros(size, dtype=np.int64)  # which row a token is of; the filling may be of any
+            numbers[:total] = np.repeat(np.arange(len(rows)), lengths)
+            arrays["row_numbers"] = numbers
+        if kept_tokens is not None:
+            kept = np.ones((1, size), dtype=bool)
+            kept[0, :total] = np.concatenate(kept_tokens)
+            arrays["kept_tokens"] = kept
         return arrays
 
     def vectors(
@@ -134,6 +146,13 @@ class PackedLayout:
         first: int | None = None,
     ) -> Any:
         """first: of how many sentences the first token alone is wanted."""
+        if "kept_features" in tensors or "kept_tokens" in tensors:
+            features, tokens = tensors.get("kept_features"), tensors.get("kept_tokens")
+            if features is not None:
+                features = features.index_select(0, tensors["row_numbers"])[None]
+            left = {name: tensor for name, tensor in tensors.items() if not name.startswith("kept_")}
+            with cut_embeddings(encoder.backbone, features, None if tokens is None else tokens[..., None]):
+                return self._pass(encoder, left, all_layers=all_layers, first=first)
         return encoder.backbone(
             input_ids=tensors["ids"],
             position_ids=tensors["positions"],

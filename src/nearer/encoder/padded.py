@@ -44,10 +44,13 @@ class PaddedLayout:
         *,
         pooled: Sequence[int] | None = None,
         positions: Sequence[NDArray[np.int64]] | None = None,
+        kept_features: Sequence[NDArray[np.bool_]] | None = None,
+        kept_tokens: Sequence[NDArray[np.bool_]] | None = None,
     ) -> dict[str, NDArray[Any]]:
         """Host arrays: ids and mask (rows, width) of each rectangle.
 
-        pooled: of each row the index of the token that becomes its vector; positions: of each row those of its tokens.
+        pooled: of each row the index of the token that becomes its vector; positions: of each row those of its tokens;
+        kept_features, kept_tokens: of each row what stays of its embedded tokens.
         """
         check_lengths(rows, self.longest)
         arrays: dict[str, NDArray[Any]] = {}
@@ -64,6 +67,12 @@ class PaddedLayout:
                 counted = np.zeros(mask.shape, dtype=np.int64)
                 counted[mask] = np.concatenate([positions[row] for row in part])
                 arrays[_name("positions", number)] = counted + self.first_position
+            if kept_features is not None:
+                arrays[_name("kept_features", number)] = np.stack([kept_features[row] for row in part])
+            if kept_tokens is not None:
+                kept = np.ones(mask.shape, dtype=bool)
+                kept[mask] = np.concatenate([kept_tokens[row] for row in part])
+                arrays[_name("kept_tokens", number)] = kept
         if len(parts) > 1:
             order = np.concatenate(parts)
             arrays |= {"order": np.argsort(order), "rows": order}
@@ -149,7 +158,7 @@ def _rectangles(tensors: dict[str, Tensor], condition: Tensor | None) -> Iterato
     number = start = 0
     while (ids := tensors.get(_name("ids", number))) is not None:
         given = {"ids": ids, "mask": tensors[_name("mask", number)]}
-        for optional in ("pooled", "positions"):
+        for optional in ("pooled", "positions", "kept_features", "kept_tokens"):
             if (tensor := tensors.get(_name(optional, number))) is not None:
                 given[optional] = tensor
         if condition is not None:

@@ -50,6 +50,30 @@ def find_folder(name: str | Path) -> Path:
     return _found(name, None, False)[0]
 
 
+def folder_at_hand(name: str) -> Path | None:
+    """The folder of a model that is on this machine: in a models folder or the hub's cache; nothing is fetched."""
+    from huggingface_hub import snapshot_download
+
+    for root in _models_folders():
+        if (root / name).is_dir():
+            return root / name
+    for candidate in _hub_names(name):
+        try:
+            return Path(snapshot_download(candidate, local_files_only=True))
+        except Exception:  # it is not there, whatever the hub's client calls that
+            continue
+    return None
+
+
+def _models_folders() -> list[Path]:
+    return [Path(root).expanduser() for root in os.environ.get(MODELS_VARIABLE, "").split(os.pathsep) if root]
+
+
+def _hub_names(name: str) -> list[str]:
+    """sentence-transformers' own models go by their short names too."""
+    return [name] if "/" in name else [f"sentence-transformers/{name}", name]
+
+
 def _found(name: str | Path, revision: str | None, remote_code: bool) -> tuple[Path, str | None]:
     """The folder, and its name on the hub if it comes from there."""
     path = Path(name).expanduser()
@@ -60,9 +84,9 @@ def _found(name: str | Path, revision: str | None, remote_code: bool) -> tuple[P
     name = str(name)
     if name in BUNDLED_MODELS:
         return BUNDLED / name, None
-    for root in filter(None, os.environ.get(MODELS_VARIABLE, "").split(os.pathsep)):
-        if (Path(root).expanduser() / name).is_dir():
-            return _model_within(Path(root).expanduser() / name, name), None
+    for root in _models_folders():
+        if (root / name).is_dir():
+            return _model_within(root / name, name), None
     if name.startswith((".", "/", "~")) or name.count("/") > 1 or not name:
         raise ModelError(f"{name}: no such folder.")
     return _fetched(name, revision, remote_code)
@@ -89,10 +113,8 @@ def _fetched(name: str, revision: str | None, remote_code: bool) -> tuple[Path, 
     from huggingface_hub import snapshot_download
 
     patterns = [*FETCHED, "*.py"] if remote_code else FETCHED
-    # sentence-transformers' own models go by their short names too
-    candidates = [name] if "/" in name else [f"sentence-transformers/{name}", name]
     reasons = []
-    for candidate in candidates:
+    for candidate in _hub_names(name):
         try:
             folder = snapshot_download(candidate, revision=revision, allow_patterns=patterns, ignore_patterns=IGNORED)
             return Path(folder), candidate

@@ -9,17 +9,22 @@ from importlib.metadata import entry_points
 
 from nearer.errors import SettingError, tell
 from nearer.extras import load_plugin
+from nearer.methods.arccse import ArcCSE, ArcCSESettings
+from nearer.methods.consert import ConSERT, ConSERTSettings
 from nearer.methods.contract import Batch, Inputs, Losses, Method, Modules, Outputs, Pass, RecordForm, Tokens
+from nearer.methods.ct import CT, CTSettings
 from nearer.methods.debcse import DebCSE, DebCSESettings
 from nearer.methods.diffcse import DiffCSE, DiffCSESettings
 from nearer.methods.esimcse import ESimCSE, ESimCSESettings
 from nearer.methods.facts import MethodFacts, Paper
 from nearer.methods.infocse import InfoCSE, InfoCSESettings
+from nearer.methods.isbert import ISBERT, ISBERTSettings
 from nearer.methods.lists import ListsSettings, ScoredListsTraining
 from nearer.methods.promptbert import PromptBERT, PromptBERTSettings
 from nearer.methods.rankcse import RankCSE, RankCSESettings
 from nearer.methods.rankencoder import RankEncoderSettings, RankEncoderTraining
 from nearer.methods.refine import Refinement, RefinementSettings
+from nearer.methods.sbert import SBERT, SBERTSettings
 from nearer.methods.scored_pairs import ScoredPairs, ScoredPairsSettings
 from nearer.methods.simcse import SimCSE, SimCSESettings
 from nearer.methods.sncse import SNCSE, SNCSESettings
@@ -38,9 +43,14 @@ METHODS: dict[str, type[Method]] = {
         SNCSE,
         DiffCSE,
         ESimCSE,
+        ArcCSE,
+        ConSERT,
         ScoredPairs,
         TSDAE,
         InfoCSE,
+        CT,
+        SBERT,
+        ISBERT,
     )
 }
 ENTRY_POINTS = "nearer.methods"
@@ -74,16 +84,25 @@ def _load_entry_points() -> None:
 
 
 __all__ = [
+    "CT",
+    "ISBERT",
     "METHODS",
+    "SBERT",
     "SNCSE",
     "TSDAE",
+    "ArcCSE",
+    "ArcCSESettings",
     "Batch",
+    "CTSettings",
+    "ConSERT",
+    "ConSERTSettings",
     "DebCSE",
     "DebCSESettings",
     "DiffCSE",
     "DiffCSESettings",
     "ESimCSE",
     "ESimCSESettings",
+    "ISBERTSettings",
     "InfoCSE",
     "InfoCSESettings",
     "Inputs",
@@ -104,6 +123,7 @@ __all__ = [
     "RecordForm",
     "Refinement",
     "RefinementSettings",
+    "SBERTSettings",
     "SNCSESettings",
     "ScoredListsTraining",
     "ScoredPairs",

@@ -31,7 +31,7 @@ class Batch:
     fields: the token ids of its records, by field (a sentence has one, a pair two, a triplet three) and row;
     records: the numbers of the whole batch's records in the corpus; random: draws for this step and process alone;
     common_random: draws for this step that are the same in all processes. first: which of the whole batch's records is
-    this process' first.
+    this process' first. lengths: the tokens of the whole batch's records, of the first text of each.
     """
 
     fields: Sequence[Sequence[Ids]]
@@ -39,6 +39,7 @@ class Batch:
     random: np.random.Generator
     common_random: np.random.Generator
     first: int = 0
+    lengths: NDArray[np.int64] | None = None
 
     @property
     def own_records(self) -> NDArray[np.int64]:
@@ -55,6 +56,8 @@ class Pass:
     wanted: a vector of each row, or the states of its tokens.
     pooled: of each row the index of the token whose state becomes the vector; None: the model's own pooling.
     positions: of each row the position of each token, counted from 0; None: 0, 1, 2 and so on.
+    kept_features: of each row which features of its embedded tokens are kept (width,); the others are 0.
+    kept_tokens: of each row which tokens' embeddings are kept (tokens,); those of the others are 0.
     noise_of: an earlier pass with as many rows, whose dropout masks this pass has too.
     condition: an earlier pass with as many rows, whose vectors, or what `Method.condition` makes of them, the module
         gets beside the rows.
@@ -71,6 +74,8 @@ class Pass:
     wanted: Literal["vectors", "tokens"] = "vectors"
     pooled: Sequence[int] | None = None
     positions: Sequence[Ids] | None = None
+    kept_features: Sequence[NDArray[np.bool_]] | None = None
+    kept_tokens: Sequence[NDArray[np.bool_]] | None = None
     noise_of: str | None = None
     condition: str | None = None
     replaces: str | None = None
@@ -191,8 +196,9 @@ class Method(ABC):
         """What is checkpointed besides the encoder, and trained where its parameters require a gradient.
 
         A module that passes go through has `forward(ids, mask)` for vectors (rows, dimension), or `states(ids, mask)`
-        for tokens (rows, tokens, width), and takes `condition`, `positions` and `pooled` by these names where a pass
-        has them. One without a parameter that is trained is frozen: it stays in evaluation mode.
+        for tokens (rows, tokens, width), and takes `condition`, `positions`, `pooled`, `kept_features` and
+        `kept_tokens` by these names where a pass has them. One without a parameter that is trained is frozen: it stays
+        in evaluation mode.
         """
         return nn.ModuleDict()
 

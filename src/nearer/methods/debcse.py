@@ -140,7 +140,7 @@ class DebCSE(Method):
             return positives
         # each record draws for itself, without replacement: (rows, views)
         drawn = batch.random.random((len(anchors), len(positives))).argsort(axis=1)[:, : self.positive_views]
-        return [[positives[place][row] for row, place in enumerate(column)] for column in drawn.T]
+        return [[positives[taken][row] for row, taken in enumerate(column)] for column in drawn.T]
 
 
 def _counts(reading: Reading[Any]) -> tuple[int, int]:

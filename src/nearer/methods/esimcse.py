@@ -1,6 +1,6 @@
 """ESimCSE: the second view of a sentence has some tokens twice, and vectors of earlier batches are negatives too.
 
-L = InfoNCE(h_i, h_i⁺) with a queue of negatives (Eq. 6). Views of one length teach a model that length is meaning;
+L = InfoNCE(h_i, h_i⁺) with a queue of negatives. Views of one length teach a model that length is meaning;
 repeated tokens break that. The queue's vectors are those of an encoder that follows the trained one.
 
 What the released code does otherwise: it repeats fewer tokens (`variant: released`), empties the queue at each epoch,

@@ -1,7 +1,7 @@
 """Parts that any contrastive method can have: an encoder that follows the trained one, and a queue of its vectors.
 
 A batch's negatives are few. The queue adds the vectors of the last batches, computed by an encoder that changes slowly,
-so that old vectors can be compared with new ones (MoCo; for sentences ESimCSE, §3.3).
+so that old vectors can be compared with new ones (MoCo; for sentences ESimCSE).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class QueueSettings(BaseModel):
 
 
 class Follower:
-    """A copy of an encoder that is not trained but follows it:  θ' ← λ θ' + (1 − λ) θ  (ESimCSE, Eq. 5).
+    """A copy of an encoder that is not trained but follows it:  θ' ← λ θ' + (1 − λ) θ .
 
     encoder: the copy, without dropout. Its head, where it has one, follows as well and is always applied, as it is to
     the vectors of training that it is compared with.

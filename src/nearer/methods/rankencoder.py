@@ -190,7 +190,7 @@ class RankEncoderTraining(Method):
         if not self.settings.inference_weight:
             return encoder
         chosen = set(self.sampled.tolist())
-        sentences = [sentence for place, sentence in enumerate(self.reading) if place in chosen]
+        sentences = [sentence for record, sentence in enumerate(self.reading) if record in chosen]
         return RankEncoder.build(
             encoder,
             sentences,

@@ -3,6 +3,7 @@
 Unsupervised (sentences): the same tokens pass the encoder twice, and dropout makes the two views differ.
 Supervised (pairs, triplets): the second sentence is the positive, the third the hard negative. In lists all from the
 third on are hard negatives, such as a contradiction and a neutral sentence.
+MultiCSR's third stage is a setting: sentences of the batch that a frozen encoder finds near an anchor are no negatives.
 The ablations of the paper are settings.
 """
 
@@ -14,6 +15,7 @@ from dataclasses import replace
 from typing import Any, Literal, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from torch import Tensor, nn
 
@@ -25,8 +27,11 @@ from nearer.methods.facts import MethodFacts, Paper
 from nearer.methods.generator import Generator, drawn, load_generator
 from nearer.methods.masked_language import MODULE, PASS, MaskedLanguage
 from nearer.objectives import info_nce
+from nearer.teachers import TeacherList, Teachers
+from nearer.teachers.teacher import TeacherLength, longest_for_teachers, reading_remark
 from nearer.text.augmentation import Augmenter, Masker
 from nearer.text.reading import Reading
+from nearer.text.reading_filters import ListedSentences
 from nearer.text.shapes import DEBIASED
 
 
@@ -59,6 +64,30 @@ class SimCSESettings(BaseModel):
     generator: str | None = Field(
         None, description="the masked language model of augmentation=mlm, with the same vocabulary; it stays as it is"
     )
+    false_negative_threshold: float | None = Field(
+        None,
+        gt=0,
+        lt=1,
+        description="sentences of the batch whose cosine with the anchor is above it, by the teachers, are no "
+        "negatives (MultiCSR); null: all are",
+    )
+    teachers: TeacherList = Field(
+        default_factory=list,
+        description="the frozen encoders behind false_negative_threshold, such as unsupervised SimCSE",
+    )
+    teacher_max_length: TeacherLength = Field(
+        "student",
+        description="how many tokens of a text the teachers read: student (as many as the student), whole, or a number",
+    )
+
+    @model_validator(mode="after")
+    def _teachers_for_masking(self) -> Self:
+        if (self.false_negative_threshold is not None) != bool(self.teachers):
+            raise ValueError(
+                "false_negative_threshold and teachers belong together: name a trained encoder (--teacher MODEL) that "
+                "finds false negatives"
+            )
+        return self
 
     @model_validator(mode="after")
     def _generator_for_mlm(self) -> Self:
@@ -80,6 +109,7 @@ FACTS = MethodFacts(
         2021,
     ),
     data=("sentences", "pairs", "triplets", "lists"),
+    teachers="optional",
 )
 SIDES = ("anchors", "positives", "hard_negatives")
 MOST_TEXTS = 8  # of a record; each hard negative is one more pass
@@ -97,6 +127,7 @@ class SimCSE(Method):
         self.second: Encoder | None = None
         self.mlm = MaskedLanguage(settings.mlm_rate) if settings.mlm_weight else None
         self.generator: Generator | None = None
+        self.teachers = Teachers(settings.teachers, None)
 
     def relies_on_dropout(self, data: str) -> bool:
         settings = self.settings
@@ -130,6 +161,10 @@ class SimCSE(Method):
         if settings.generator is not None:
             self.generator = load_generator(settings.generator, encoder)
             self.masker = Masker.of(encoder.tokenizer, max(settings.augmentation_rate, 1e-9), setting="augmentation")
+        if reading is not None and settings.teachers:
+            longest = longest_for_teachers(settings.teacher_max_length, max_length)
+            self.teachers.prepare(ListedSentences(reading), encoder.device, longest=longest, progress=progress)
+            remarks += reading_remark(self.teachers.members, max_length)
         return remarks
 
     def modules(self) -> nn.ModuleDict:
@@ -149,7 +184,7 @@ class SimCSE(Method):
         if self.mlm is not None:
             copies = [ids for name in names for ids in passes[name].rows]
             passes[PASS] = self.mlm.masked(copies, batch)
-        return Inputs(passes)
+        return Inputs(passes, self._known(batch))
 
     def replace(self, name: str, tokens: Tokens, modules: Modules) -> Tensor:
         return drawn(modules["generator"](tokens.states), tokens)
@@ -163,11 +198,33 @@ class SimCSE(Method):
             temperature=self.settings.temperature,
             hard_negative_weight=self.settings.hard_negative_weight,
             similarity=self.settings.similarity,
+            excluded=self._find_false_negatives(given),
         )
         if self.mlm is None:
             return Losses(contrastive, {"contrastive": contrastive})
         mlm = self.mlm.loss(outputs, modules)
         return Losses(contrastive + self.settings.mlm_weight * mlm, {"contrastive": contrastive, "mlm": mlm})
+
+    def identity(self) -> dict[str, str]:
+        return self.teachers.identity()
+
+    def describe(self) -> dict[str, Any]:
+        return {**super().describe(), "teachers": self.teachers.describe()}
+
+    def _known(self, batch: Batch) -> dict[str, NDArray[Any]]:
+        """The teachers' vectors of all texts of the whole batch, each (batch, texts, dimension)."""
+        texts = len(batch.fields)
+        return self.teachers.given(batch.records[:, None] * texts + np.arange(texts))
+
+    def _find_false_negatives(self, given: Mapping[str, Tensor]) -> Tensor | None:
+        """(batch, candidates), in the order of `info_nce`: whether the teachers find a candidate near the anchor."""
+        if self.settings.false_negative_threshold is None:
+            return None
+        anchors = {name: vectors[:, 0] for name, vectors in given.items()}
+        # (batch, texts, dimension) → (candidates, dimension): all positives, then all hard negatives
+        later = {name: vectors[:, 1:] if vectors.shape[1] > 1 else vectors for name, vectors in given.items()}
+        candidates = {name: vectors.transpose(0, 1).flatten(0, 1) for name, vectors in later.items()}
+        return self.teachers.scores_between(anchors, candidates) > self.settings.false_negative_threshold
 
     def _rows(self, batch: Batch) -> list[list[Ids]]:
         """Anchors, positives and hard negatives: one of triplets, the rest of lists."""

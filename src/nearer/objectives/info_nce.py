@@ -20,14 +20,16 @@ def info_nce(
     temperature: float = 0.05,
     hard_negative_weight: float = 1.0,
     similarity: Similarity = "cosine",
+    excluded: Tensor | None = None,
     more_negatives: tuple[Tensor, Tensor] | None = None,
 ) -> Tensor:
     """The mean over i of (SimCSE, Eq. 1 and 4; with hard negatives Eq. 5 and 8)
 
         − log  exp(sim(h_i, h_i⁺)/τ)  /  Σ_j [ exp(sim(h_i, h_j⁺)/τ) + α^[i=j] exp(sim(h_i, h_j⁻)/τ) ]
 
-    One direction only, anchors against positives. Row i of all tensors belongs together. With more negatives q_m, which
-    belong to no anchor, Σ_m exp(sim(h_i, q_m)/τ) is added below (ESimCSE, Eq. 6).
+    One direction only, anchors against positives. Row i of all tensors belongs together. What is excluded is left out
+    of the sum, as if it were not in the batch. With more negatives q_m, which belong to no anchor,
+    Σ_m exp(sim(h_i, q_m)/τ) is added below (ESimCSE).
 
     Args:
         anchors: The vectors h_i.
@@ -36,11 +38,14 @@ def info_nce(
         temperature: τ. With 1 the dot product is taken as it is (the "N/A" of Table D.1).
         hard_negative_weight: α. It counts for an anchor's own hard negative; those of other rows are plain negatives.
         similarity: sim, "cosine" or "dot".
+        excluded: Which candidates are no negatives of an anchor: positives first, then hard negatives. An anchor's own
+            positive stays whatever it says.
         more_negatives: The vectors q_m, such as those of earlier batches, and which of them count.
 
     Shapes:
-        anchors, positives, (each of the) hard_negatives: (batch, dimension). more_negatives: (count, dimension) and
-        (count,) of booleans. The loss is a scalar.
+        anchors, positives, (each of the) hard_negatives: (batch, dimension). excluded: (batch, candidates), with
+        (1 + hard negatives of an anchor) · batch candidates. more_negatives: (count, dimension) and (count,) of
+        booleans. The loss is a scalar.
 
     Examples:
         >>> import torch
@@ -57,6 +62,9 @@ def info_nce(
             own = torch.eye(len(hard), dtype=hard.dtype, device=hard.device)
             hard = hard + math.log(hard_negative_weight) * own
         logits = torch.cat([logits, hard], dim=1)  # (batch, 2 · batch) and more
+    if excluded is not None:
+        own = torch.eye(*logits.shape, dtype=torch.bool, device=logits.device)
+        logits = logits.masked_fill(excluded & ~own, -math.inf)
     if more_negatives is not None:
         vectors, real = more_negatives
         far = similarities(anchors, vectors, similarity) / temperature  # (batch, count)

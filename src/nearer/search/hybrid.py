@@ -209,7 +209,7 @@ def rank_texts(
     number_of = {text: number for number, text in enumerate(unique)}
     all_scores = fused[[number_of[text] for text in given]]
     order = np.argsort(-all_scores, kind="stable")[:top]
-    return [Ranked(int(place), float(all_scores[place]), given[place]) for place in order]
+    return [Ranked(int(number), float(all_scores[number]), given[number]) for number in order]
 
 
 def _similarities(encoder: Comparing, query: str, texts: list[str], setup: SearchSetup) -> NDArray[Any]:

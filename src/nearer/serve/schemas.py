@@ -180,7 +180,7 @@ class Similarities(BaseModel):
 
 
 class Hit(BaseModel):
-    """score: by what hits are ordered; line: of the file `source`; row: place in the index.
+    """score: by what hits are ordered; line: of the file `source`; row: its number in the index.
 
     id: of the document that the text is (a passage of); document: its number in the index; passage: which of its
     `passages` it is, from 1.

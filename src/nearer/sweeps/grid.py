@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from nearer.errors import SettingError
+from nearer.sweeps.construction import ConstructionPlan, is_construction, plan_construction, split
 from nearer.training.recipes import Recipe, load_recipe
 from nearer.typed_files import Unreadable, parse_yaml
 
@@ -20,16 +21,18 @@ LONGEST_NAME = 150
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """A point of the grid with a seed, and the recipe that both make."""
+    """A point of the grid with a seed, the recipe that both make, and what its data is built by, if it is built."""
 
     point: dict[str, Any]
     seed: int
     recipe: Recipe
+    construction: ConstructionPlan | None = None
 
     @property
     def settings(self) -> dict[str, Any]:
         """All settings of the run, as JSON has them."""
-        settings: dict[str, Any] = plain(self.recipe.to_dict())
+        built = {} if self.construction is None else self.construction.named()
+        settings: dict[str, Any] = plain({**self.recipe.to_dict(), **built})
         return settings
 
 
@@ -57,16 +60,27 @@ def plan_runs(
     first = {key: values[0] for key, values in grid.items()}
     understood: dict[str, list[Any]] = {}
     for key, values in grid.items():
-        checked = [load_recipe(recipe, {**settings, **first, key: value}) for value in values]
-        understood[key] = [plain(each.to_dict())[key] for each in checked]
+        understood[key] = [_understood(recipe, {**settings, **first, key: value}, key) for value in values]
         for number, value in enumerate(understood[key]):
             if value in understood[key][:number]:
                 raise SettingError(f"grid: {key} has the value {shown(value)} twice.")
     runs = []
     for combination in itertools.product(*understood.values()):
         point = dict(zip(understood, combination, strict=True))
-        runs += [PlannedRun(point, seed, load_recipe(recipe, {**settings, **point, "seed": seed})) for seed in seeds]
+        for seed in seeds:
+            trained, built = split({**settings, **point})
+            plan = plan_construction(built) if built else None
+            runs.append(PlannedRun(point, seed, load_recipe(recipe, {**trained, "seed": seed}), plan))
     return understood, runs
+
+
+def _understood(recipe: str | Path, settings: Mapping[str, Any], key: str) -> Any:
+    """The value of a setting as the recipe, or construction, understands it."""
+    trained, built = split(settings)
+    if not is_construction(key):
+        return plain(load_recipe(recipe, trained).to_dict())[key]
+    named = plan_construction(built).named()
+    return plain(named.get(key, built[key]))
 
 
 def _check_form(grid: Mapping[str, Sequence[Any]], seeds: Sequence[int], settings: Mapping[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 out/sweep.json                                    what is swept
 out/learning_rate=2e-05,temperature=0.05/seed-0   a run, with its figures in sweep-run.json
+out/construct/low=0.1,negatives=3                 data that was built for runs, where construction is swept
 out/results.json, results.csv, heat-map.png       what was found
 """
 
@@ -24,9 +25,11 @@ from nearer.errors import MissingExtraError, NearerError, SettingError, Training
 from nearer.evaluation import load_tasks
 from nearer.evaluation.held_out_task import NAME as HELD_OUT
 from nearer.runs.config import CONFIG
+from nearer.sweeps.construction import BOTH_NAME, Builds, names_of_both
 from nearer.sweeps.grid import PlannedRun, plan_runs, point_name
 from nearer.sweeps.heat_map import draw
 from nearer.sweeps.results import SweepPoint, SweepResult, SweepRun, check_folder, find_runs, open_folder, record, tidy
+from nearer.text import read_sentences
 from nearer.text.scored_lists import read_as
 from nearer.training.corpus import read_options
 from nearer.training.loop import Interrupted
@@ -65,7 +68,8 @@ def sweep(
     Args:
         recipe: A recipe's name, or a YAML file.
         corpus: A file.
-        grid: The values to try, by the name of the setting.
+        grid: The values to try, by the name of the setting; `construct.low` and so on are settings of construction
+            (debiased samples), and `corpus` is then plain text.
         seeds: The seeds that every point is trained with.
         out: The sweep's folder; None makes one below `runs`.
         model: As for `train`.
@@ -95,14 +99,16 @@ def sweep(
         fixed["teachers"] = [str(teacher) for teacher in teachers]
     understood, planned = plan_runs(recipe, grid, seeds, fixed)
     texts = _check_sources(planned, corpus, columns, reading, data)
+    constructs = planned[0].construction is not None
     name = planned[0].recipe.name
+    swept = {"seed", *understood, *(names_of_both() if BOTH_NAME in understood else ())}
     folder = Path(out) if out is not None else Path("runs") / f"{name}-sweep"
     facts: dict[str, Any] = {
         "recipe": name,
         "corpus": str(corpus),
         "texts": texts,
         "data": None if data is None else str(Path(data).resolve()),
-        "settings": {key: value for key, value in planned[0].settings.items() if key not in (*understood, "seed")},
+        "settings": {key: value for key, value in planned[0].settings.items() if key not in swept},
         "grid": understood,
         "seeds": list(seeds),
         "keep_models": keep_models,
@@ -114,7 +120,8 @@ def sweep(
             facts = open_folder(folder, facts)
             arguments: dict[str, Any] = {"recipe": recipe, "corpus": corpus, "data": data, "columns": columns}
             arguments |= {"reading": reading, "progress": progress}
-            runs = _all_runs(folder, planned, arguments, facts, say)
+            builds = Builds(folder, corpus, _sentence_options(columns, reading), say) if constructs else None
+            runs = _all_runs(folder, planned, arguments, facts, say, builds)
             return _concluded(_result(folder, facts, runs), keep_models=facts["keep_models"])
     except Timeout:
         raise SettingError(f"{folder}: another sweep is running there; wait for it, or name another --out.") from None
@@ -131,10 +138,12 @@ def _check_sources(
     check_one_process("a sweep", "use `nearer train` for each point")
     every = [run.recipe.training for run in planned]
     recipes = {(run.recipe.training.data, run.recipe.training.duplicates): run.recipe for run in planned}
-    texts = {
-        f"{kind}, duplicates {duplicates}": text_digest(recipe, corpus, columns, reading_options)
-        for (kind, duplicates), recipe in recipes.items()
-    }
+    texts = {}
+    if planned[0].construction is not None:
+        texts["sentences to construct from"] = _check_construction(planned, corpus, columns, reading_options)
+        recipes = {}
+    for (kind, duplicates), recipe in recipes.items():
+        texts[f"{kind}, duplicates {duplicates}"] = text_digest(recipe, corpus, columns, reading_options)
     for dev in dict.fromkeys(tuple(each.select_on) for each in every):
         check_dev_tasks(dev, data)
     for tests in dict.fromkeys(tuple(each.test_on) for each in every):
@@ -172,12 +181,39 @@ def check_models(every: Sequence[TrainingSettings]) -> None:
         Encoder.load(checkpoint, pooling=pooling, device="cpu", allow_pickle=pickled)
 
 
+def _sentence_options(columns: Sequence[str] | None, reading: Mapping[str, Any] | None) -> dict[str, Any]:
+    return {**(reading or {}), **({} if columns is None else {"columns": columns})}
+
+
+def _check_construction(
+    planned: Sequence[PlannedRun],
+    corpus: str | Path,
+    columns: Sequence[str] | None,
+    reading_options: Mapping[str, Any] | None,
+) -> str:
+    """The text and the encoders that data is built from; returns the text's digest."""
+    for run in planned:
+        if run.recipe.training.data != "debiased":
+            raise SettingError(
+                f"construct: builds debiased samples, and {run.recipe.name} learns from {run.recipe.training.data}; "
+                "take a recipe of debcse."
+            )
+    reading = read_sentences(corpus, **_sentence_options(columns, reading_options))
+    next(iter(reading), None)
+    reading.report.check_kept()
+    plans = [run.construction for run in planned if run.construction is not None]
+    for model, pooling in dict.fromkeys((plan.model, plan.pooling) for plan in plans):
+        Encoder.load(model, pooling=pooling, device="cpu")
+    return reading.fingerprint()
+
+
 def _all_runs(
     folder: Path,
     planned: Sequence[PlannedRun],
     arguments: dict[str, Any],
     facts: dict[str, Any],
     say: Callable[[str], None],
+    builds: Builds | None = None,
 ) -> list[SweepRun]:
     runs, others = find_runs(folder, planned)
     if others:
@@ -190,7 +226,8 @@ def _all_runs(
             continue
         say(f"{label}: goes on" if (run.folder / CONFIG).exists() else label)
         try:
-            runs[number] = carry_out(run, plan, arguments, must_run=not any(r.state == "finished" for r in runs))
+            must_run = not any(each.state == "finished" for each in runs)
+            runs[number] = carry_out(run, plan, arguments, builds=builds, must_run=must_run)
         except KeyboardInterrupt as stop:
             step = f" after its step {stop.step}" if isinstance(stop, Interrupted) else ""
             raise SweepStopped(
@@ -210,12 +247,14 @@ def carry_out(
     arguments: dict[str, Any],
     *,
     must_run: bool,
+    builds: Builds | None = None,
     failures: tuple[type[Exception], ...] = (NearerError, torch.OutOfMemoryError),
 ) -> SweepRun:
     """The run, begun or gone on with, finished or failed; its record in its folder says so.
 
     arguments: for `train`, without settings and folder. must_run: a mistake is raised, since what stops the first run
-    would stop all. failures: what is noted as the reason why a run failed.
+    would stop all. builds: where a point's data is built, if any is. failures: what is noted as the reason why a run
+    failed.
     """
     began = time.perf_counter()
 
@@ -230,7 +269,11 @@ def carry_out(
         if begun:
             trained = resume(run.folder, progress=arguments["progress"])
         else:
-            trained = train(**arguments, settings=plan.recipe.to_dict(), out=run.folder)
+            given = dict(arguments)
+            if builds is not None and plan.construction is not None:  # what is built has columns of its own
+                data = builds.data(plan.construction, progress=arguments["progress"])
+                given |= {"corpus": data, "columns": None}
+            trained = train(**given, settings=plan.recipe.to_dict(), out=run.folder)
     except KeyboardInterrupt:
         noted(state="started")
         raise

@@ -216,8 +216,8 @@ class Teachers:
     def scores_between(self, first: Mapping[str, Tensor], second: Mapping[str, Tensor]) -> Tensor:
         """The averaged cosines (first, second) of what `given` gave for two sets of sentences, in float32."""
         found: Tensor | None = None
-        for place, weight in enumerate(self.weights):
-            sides = (normalize(each[f"teacher{place}"].float(), dim=-1) for each in (first, second))
+        for number, weight in enumerate(self.weights):
+            sides = (normalize(each[f"teacher{number}"].float(), dim=-1) for each in (first, second))
             rows, columns = sides
             cosines = weight * (rows @ columns.mT)
             found = cosines if found is None else found + cosines

@@ -10,12 +10,13 @@ from nearer.text.reading import (
     read_sentences,
     read_triplets,
 )
-from nearer.text.records import DebiasedSample, Pair, RankingList, ScoredList, Triplet
+from nearer.text.records import DebiasedSample, LabelledPair, Pair, RankingList, ScoredList, Triplet
 from nearer.text.scored_list_files import write_lists
 
 __all__ = [
     "DebiasedSample",
     "Fault",
+    "LabelledPair",
     "Pair",
     "RankingList",
     "ReadOptions",

@@ -22,6 +22,7 @@ class Fault(Enum):
     BAD_JSON = ("not valid JSON", "dropped", True)
     BAD_QUOTES = ("with broken quotes", "dropped; reading goes on at the next line", True)
     BAD_SCORE = ("with a score that is not a finite number", "dropped", True)
+    NO_LABEL = ("on whose class people did not agree", "dropped", True)
     SHORT_LIST = ("shorter than list_length", "dropped; lower list_length to keep them", True)
     LONG_LIST = ("longer than list_length", "cut, the first sentences kept", False)
     FEW_PASSAGES = (
@@ -50,7 +51,9 @@ class Fault(Enum):
 
 
 # A good file may have many of these: blank lines, repetitions, short lists
-EXPECTED = frozenset({Fault.EMPTY, Fault.DUPLICATE_DROPPED, Fault.SHORT_LIST, Fault.FEW_PASSAGES, Fault.HELD_OUT})
+EXPECTED = frozenset(
+    {Fault.EMPTY, Fault.DUPLICATE_DROPPED, Fault.SHORT_LIST, Fault.NO_LABEL, Fault.FEW_PASSAGES, Fault.HELD_OUT}
+)
 
 
 @dataclass

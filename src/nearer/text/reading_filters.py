@@ -118,9 +118,9 @@ class EqualLists(Reading[RankingList]):
 
 
 class ListedSentences(Reading[str]):
-    """The sentences of all lists of a reading, one list after the other."""
+    """The sentences of all records of a reading (lists, triplets, pairs), one record after the other."""
 
-    def __init__(self, lists: Reading[RankingList]) -> None:
+    def __init__(self, lists: Reading[Any]) -> None:
         super().__init__(lists.source, SENTENCES, lists.options)
         self.lists = lists
 
@@ -128,7 +128,7 @@ class ListedSentences(Reading[str]):
         rankings = self.lists.located()
         for line, ranking in rankings:
             self.report = self.lists.report
-            for sentence in ranking.sentences:
+            for sentence in texts_of(ranking):
                 yield line, sentence
         self.report = self.lists.report
 

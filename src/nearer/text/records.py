@@ -39,6 +39,25 @@ class Pair(NamedTuple):
     score: float | None = None
 
 
+class LabelledPair(NamedTuple):
+    """Two sentences, and the class that people gave to the pair, such as "entailment".
+
+    Attributes:
+        first: One sentence.
+        second: The other.
+        label: The class, as the data spells it.
+
+    Examples:
+        >>> from nearer.text import LabelledPair
+        >>> LabelledPair("It rains.", "The sun shines.", "contradiction").label
+        'contradiction'
+    """
+
+    first: str
+    second: str
+    label: str
+
+
 class Triplet(NamedTuple):
     """An anchor, a sentence that follows from it, and one that contradicts it.
 
@@ -126,6 +145,8 @@ def texts_of(record: Any) -> Sequence[str]:
         return (record.anchor, *record.positives, *record.negatives)
     if isinstance(record, ScoredList):
         return (record.query, *record.passages)
+    if isinstance(record, LabelledPair):
+        return record[:2]
     return [value for value in record if isinstance(value, str)]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from nearer.errors import InputError, SettingError
 from nearer.text.faults import Fault
-from nearer.text.records import DebiasedSample, Pair, RankingList, ScoredList, Triplet
+from nearer.text.records import DebiasedSample, LabelledPair, Pair, RankingList, ScoredList, Triplet
 
 
 class Unusable(Exception):
@@ -86,6 +86,15 @@ def _pair(values: Sequence[Any], clean: Clean) -> Pair:
     return Pair(first, second, None if values[2] is None else _score(values[2]))
 
 
+def _labelled_pair(values: Sequence[Any], clean: Clean) -> LabelledPair:
+    label = values[2]
+    if isinstance(label, int | Decimal) and not isinstance(label, bool):
+        label = str(label)
+    if isinstance(label, str) and label.strip() in UNLABELLED:
+        raise Unusable(Fault.NO_LABEL, repr(label))
+    return LabelledPair(clean(values[0]), clean(values[1]), clean(label))
+
+
 def _score(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, (str, int, float, Decimal)):
         raise Unusable(Fault.BAD_SCORE, type(value).__name__)
@@ -137,6 +146,8 @@ def _listed(value: object) -> Sequence[object]:
     return value
 
 
+# How SNLI and its copies spell that people did not agree on a class
+UNLABELLED = ("-", "-1")
 SENTENCES = Shape("sentence", "sentences", (Field(("sentence", "text", "sent0")),), _sentence, plain_lines=True)
 PAIRS = Shape(
     "pair",
@@ -147,6 +158,12 @@ PAIRS = Shape(
         Field(("score", "similarity", "relatedness_score", "similarity_score", "label"), required=False),
     ),
     _pair,
+)
+LABELLED_PAIRS = Shape(
+    "labelled pair",
+    "labelled pairs",
+    (*PAIRS.fields[:2], Field(("label", "gold_label", "class"))),
+    _labelled_pair,
 )
 TRIPLETS = Shape(
     "triplet",
@@ -178,6 +195,7 @@ SCORED_LISTS = Shape(
 SHAPES = {
     "sentences": SENTENCES,
     "pairs": PAIRS,
+    "labelled": LABELLED_PAIRS,
     "triplets": TRIPLETS,
     "debiased": DEBIASED,
     "lists": RANKING_LISTS,

@@ -47,7 +47,8 @@ class Feed:
         own = records[start : start + counts[rank()]]
         fields = [[self._tokens(record, field) for record in own] for field in range(self.store.fields)]
         own_draws = np.random.default_rng(self._draw(AUGMENTATION, number))
-        return Batch(fields, records, own_draws, np.random.default_rng([self.seed, COMMON, number]), start)
+        common_draws = np.random.default_rng([self.seed, COMMON, number])
+        return Batch(fields, records, own_draws, common_draws, start, self._lengths()[records, 0])
 
     def counts(self, number: int) -> list[int]:
         """How many of the batch's rows each process has."""

@@ -29,7 +29,13 @@ class Layout(Protocol):
     """How rows of tokens stand in tensors: `encoder.padded` or `encoder.packed`."""
 
     def arrays(
-        self, rows: Sequence[Ids], *, pooled: Sequence[int] | None = None, positions: Sequence[Ids] | None = None
+        self,
+        rows: Sequence[Ids],
+        *,
+        pooled: Sequence[int] | None = None,
+        positions: Sequence[Ids] | None = None,
+        kept_features: Sequence[NDArray[np.bool_]] | None = None,
+        kept_tokens: Sequence[NDArray[np.bool_]] | None = None,
     ) -> dict[str, NDArray[Any]]: ...
 
     def vectors(
@@ -194,6 +200,9 @@ def _check(inputs: Inputs, records: int) -> None:
             raise ValueError(f"pass {name!r}: replaces names {this.replaces!r}, which gives no tokens")
         if (this.chosen is not None or this.labels) and this.wanted != "tokens":
             raise ValueError(f"pass {name!r}: has chosen tokens or labels, but wants vectors")
+        cut = this.kept_features is not None or this.kept_tokens is not None
+        if cut and (this.wanted != "vectors" or this.once):
+            raise ValueError(f"pass {name!r}: embeddings are cut of rows that want vectors, each computed for itself")
         if this.once and (this.wanted != "vectors" or this.noise_of or this.condition or this.replaces):
             raise ValueError(f"pass {name!r}: rows that are computed once want vectors, and depend on no other pass")
         before[name] = this
@@ -228,8 +237,9 @@ def _can_group(this: Pass) -> bool:
     return this.wanted == "vectors" and this.noise_of is None and this.condition is None and this.replaces is None
 
 
-def _way(this: Pass) -> tuple[str, bool, bool, bool]:
-    return this.module, this.pooled is None, this.positions is None, this.once
+def _way(this: Pass) -> tuple[str | bool, ...]:
+    optional = (this.pooled, this.positions, this.kept_features, this.kept_tokens)
+    return this.module, this.once, *(each is None for each in optional)
 
 
 def _noise_source(this: Pass, groups: Sequence[Group], portion: int, number: int) -> int:
@@ -249,7 +259,11 @@ def _portion_arrays(
     positions = None if first.positions is None else [p for each in passes for p in each.positions or ()][start:stop]
     if first.once:
         return _once(rows, pooled, positions, layout)
-    arrays = layout.arrays(rows, pooled=pooled, positions=positions)
+    features, tokens = (
+        None if getattr(first, name) is None else [kept for each in passes for kept in getattr(each, name)][start:stop]
+        for name in ("kept_features", "kept_tokens")
+    )
+    arrays = layout.arrays(rows, pooled=pooled, positions=positions, kept_features=features, kept_tokens=tokens)
     if replaced is not None:
         indices, real = _filled_indices(_marks(replaced, rows, start, stop), layout)
         arrays |= {"replaced": indices, "replaced real": real}

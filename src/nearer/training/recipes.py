@@ -226,8 +226,8 @@ def _kind(annotation: Any) -> str:
         return ", ".join(str(value) for value in inside)
     if origin in (Union, types.UnionType):
         return " or ".join("null" if part is type(None) else _kind(part) for part in inside)
-    if origin is list:
-        return f"list of {_kind(inside[0])}s"
+    if origin in (list, tuple):
+        return f"some of {_kind(inside[0])}" if get_origin(inside[0]) is Literal else f"list of {_kind(inside[0])}s"
     return SPELLED.get(annotation) or KINDS[annotation]
 
 

@@ -175,9 +175,10 @@ def dev_tasks(settings: TrainingSettings, data: str | None, reading: Reading[Any
     if HELD_OUT not in settings.select_on:
         nothing = ["no dev task (select_on is empty): the last step is kept, whatever it is worth"]
         return DevTasks(selection, reading, [] if named else nothing)
-    if settings.data == "scored":
+    if settings.data in ("scored", "labelled"):  # of which a record's texts need not belong together
+        kind = "scored lists" if settings.data == "scored" else "labelled pairs"
         raise SettingError(
-            "select_on: nothing is held out of scored lists; name a task (--set select_on=retrieval:FOLDER), or keep "
+            f"select_on: nothing is held out of {kind}; name a task (--set select_on=retrieval:FOLDER), or keep "
             "the last step (--set select_on=[])."
         )
     held = hold_out(reading, settings.held_out)

@@ -37,8 +37,10 @@ class TrainingSettings(BaseModel):
     pooler_as_head: bool = Field(
         False, description="start from the checkpoint's own pooling layer (published supervised SimCSE models have one)"
     )
-    data: Literal["sentences", "pairs", "triplets", "debiased", "lists", "scored"] = Field(
-        "sentences", description="what a record of the corpus is; scored: a query with passages and their scores"
+    data: Literal["sentences", "pairs", "labelled", "triplets", "debiased", "lists", "scored"] = Field(
+        "sentences",
+        description="what a record of the corpus is; labelled: a pair and its class; scored: a query with passages and "
+        "their scores",
     )
     list_length: int | None = Field(
         None,

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from nearer.construct.engines.decoding import FAULTY, TokenSampling, directed
+from nearer.construct.requests import Request
 
 
 @given(seed=st.integers(0, 10_000), guidance=st.floats(0, 4))
@@ -37,7 +38,7 @@ def test_what_is_no_number_is_marked(settings: dict[str, float]) -> None:
 def test_draws_have_the_distribution(top_p: float) -> None:
     near, far = torch.tensor([[1.0, 0.2, -0.5, 0.8]]), torch.tensor([[0.0, 0.1, 0.0, 0.9]])
     choosing = TokenSampling(temperature=0.7, top_p=top_p, seed=1)
-    draws = torch.from_numpy(np.concatenate([choosing.draws(number, 2, 50) for number in range(100)]))
+    draws = torch.from_numpy(np.concatenate([choosing.draws(Request(number, 2, ""), 50) for number in range(100)]))
     count = len(draws)
     tokens = choosing.choose(near.expand(count, -1), far.expand(count, -1), torch.full((count,), 0.5), draws)
     expected = torch.softmax((1.5 * near.log_softmax(-1) - 0.5 * far.log_softmax(-1)) / 0.7, -1)[0].double()
@@ -53,6 +54,6 @@ def test_draws_have_the_distribution(top_p: float) -> None:
 
 def test_draws_follow_from_the_request() -> None:
     choosing = TokenSampling(temperature=1.0, seed=3)
-    assert (choosing.draws(5, 1, 8) == choosing.draws(5, 1, 20)[:8]).all()
-    assert (choosing.draws(5, 1, 8) != choosing.draws(5, 2, 8)).any()
-    assert (choosing.draws(5, 1, 8) != choosing.draws(1, 5, 8)).any()
+    assert (choosing.draws(Request(5, 1, ""), 8) == choosing.draws(Request(5, 1, ""), 20)[:8]).all()
+    assert (choosing.draws(Request(5, 1, ""), 8) != choosing.draws(Request(5, 2, ""), 8)).any()
+    assert (choosing.draws(Request(5, 1, ""), 8) != choosing.draws(Request(1, 5, ""), 8)).any()

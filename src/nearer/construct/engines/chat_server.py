@@ -125,10 +125,10 @@ class ChatServerEngine:
             "model": self.model,
             "messages": turns,
             "max_tokens": request.max_new_tokens or self.max_new_tokens,
-            "temperature": self.choosing.temperature,
+            "temperature": 0.0 if request.greedy else self.choosing.temperature,
             "stream": False,
         }
-        if not self.choosing.greedy:
+        if not (self.choosing.greedy or request.greedy):
             # as of the other engines, what is drawn follows from seed, number and step
             drawn = np.random.default_rng([self.choosing.seed, request.number, request.step]).integers(2**31)
             body |= {"top_p": self.choosing.top_p, "seed": int(drawn)}

@@ -16,6 +16,7 @@ from nearer.errors import ModelError, SettingError
 from nearer.units import LARGEST_SEED
 
 FAULTY = -1  # instead of a token where the model gave no numbers
+NO_DRAW = -1.0  # instead of a random number where the likeliest token is taken
 
 
 @dataclass(frozen=True)
@@ -43,11 +44,12 @@ class TokenSampling:
             return "greedy"
         return f"sampled, temperature {self.temperature:g}, top_p {self.top_p:g}, seed {self.seed}"
 
-    def draws(self, number: int, step: int, tokens: int) -> npt.NDArray[np.float64]:
-        """Numbers in [0, 1), one for each token of a request, that follow from seed, number and step alone."""
-        if self.greedy:
-            return np.zeros(tokens)
-        return np.random.default_rng([self.seed, number, step]).random(tokens)
+    def draws(self, request: Request, tokens: int) -> npt.NDArray[np.float64]:
+        """Numbers in [0, 1), one for each token of a request, that follow from seed, number and step alone; NO_DRAW
+        where none is drawn."""
+        if self.greedy or request.greedy:
+            return np.full(tokens, NO_DRAW)
+        return np.random.default_rng([self.seed, request.number, request.step]).random(tokens)
 
     def choose(self, near: Tensor, far: Tensor, guidance: Tensor, draws: Tensor | None = None) -> Tensor:
         """Logits (requests, vocabulary) under both contexts, guidance (requests) → tokens (requests).
@@ -55,10 +57,11 @@ class TokenSampling:
         FAULTY where the scores are not numbers.
         """
         scores = directed(near, far, guidance)
+        best = scores.max(dim=-1)
+        likeliest = torch.where(best.values.isnan(), FAULTY, best.indices)
         if draws is None or self.greedy:
-            best = scores.max(dim=-1)
-            return torch.where(best.values.isnan(), FAULTY, best.indices)
-        return drawn(scores, draws, self.temperature, self.top_p)
+            return likeliest
+        return torch.where(draws == NO_DRAW, likeliest, drawn(scores, draws, self.temperature, self.top_p))
 
 
 def directed(near: Tensor, far: Tensor, guidance: Tensor) -> Tensor:

@@ -123,7 +123,7 @@ class _Batch:
         engine = self.engine
         limit = min(request.max_new_tokens or engine.max_new_tokens, self.file.window - max(map(len, prompts)))
         slot = self.answered.free()[0]
-        self.answered.begin(slot, request, engine.choosing.draws(request.number, request.step, limit))
+        self.answered.begin(slot, request, engine.choosing.draws(request, limit))
         taken = [self._sequence(prompt) for prompt in prompts]
         waiting = [
             [Token(token, sequence, n, n == len(prompt) - 1) for n, token in enumerate(prompt) if n >= known]

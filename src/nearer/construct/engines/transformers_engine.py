@@ -143,7 +143,7 @@ class _Batch:
         contexts: dict[int, Context] = {}
         for (request, prompts), slot in zip(admitted, self.answered.free(), strict=False):
             limit = min(request.max_new_tokens or engine.max_new_tokens, engine.window - max(map(len, prompts)))
-            self.answered.begin(slot, request, engine.choosing.draws(request.number, request.step, limit))
+            self.answered.begin(slot, request, engine.choosing.draws(request, limit))
             rows = [unused.popleft() for _ in prompts]
             self.running.append(_Running(slot, request.guidance, rows))
             for row, prompt in zip(rows, prompts, strict=True):
