@@ -112,10 +112,11 @@ def last_part(name: str) -> str:
 def explain_encoders(outcome: Outcome) -> list[tuple[str, str]]:
     """What the names of encoders mean, of those that took part."""
     base = last_part(outcome.base)
+    start = f"{base} after TSDAE on the text" if outcome.asked["pretrain"] else base
     words = {
         BASE: f"{base} as it is",
-        LISTS: f"{base}, trained to rank passages as the trusted judges do",
-        PAIRS: f"{base}, trained on pairs from the text: a title or heading and what stands below it",
+        LISTS: f"{start}, trained to rank passages as the trusted judges do",
+        PAIRS: f"{start}, trained on pairs from the text: a title or heading and what stands below it",
     }
     there = dict.fromkeys(standing.contender.encoder for standing in outcome.standings)
     return [(name, words[name]) for name in words if name in there]

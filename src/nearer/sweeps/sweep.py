@@ -25,7 +25,8 @@ from nearer.errors import MissingExtraError, NearerError, SettingError, Training
 from nearer.evaluation import load_tasks
 from nearer.evaluation.held_out_task import NAME as HELD_OUT
 from nearer.runs.config import CONFIG
-from nearer.sweeps.construction import BOTH_NAME, Builds, names_of_both
+from nearer.sweeps.builds import Builds
+from nearer.sweeps.construction import BOTH_NAME, names_of_both
 from nearer.sweeps.grid import PlannedRun, plan_runs, point_name
 from nearer.sweeps.heat_map import draw
 from nearer.sweeps.results import SweepPoint, SweepResult, SweepRun, check_folder, find_runs, open_folder, record, tidy
