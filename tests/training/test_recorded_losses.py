@@ -122,6 +122,10 @@ def recorded_steps(name: str, tiny_model: Callable[[str], Path], corpus: Path, t
         overrides["second_template"] = "a dog {sentence} is [MASK]"
     if plain.training.method == "diffcse":
         overrides["generator"] = str(_generator(kind, tiny_model(kind), tmp_path))
+    lines = corpus.read_text().split("\n")[:-1]
+    if plain.training.method == "declutr":
+        overrides |= {"shortest_span": 3, "document_tokens": 120}
+        lines = [" ".join(lines[start : start + 9]) for start in range(len(lines) - 9)]
     recipe = load_recipe(recipe_name, overrides | VARIANTS.get(name, {}))
     settings = recipe.training
     torch.manual_seed(settings.seed)
@@ -135,7 +139,7 @@ def recorded_steps(name: str, tiny_model: Callable[[str], Path], corpus: Path, t
     )
     if settings.head:
         encoder.add_head(torch.Generator().manual_seed(settings.seed))
-    text = write_text(settings.data, tmp_path / "text", corpus.read_text().split("\n")[:-1])
+    text = write_text(settings.data, tmp_path / "text", lines)
     reading: Reading[Any] = Reading(text, SHAPES[settings.data], ReadOptions())
     if settings.data == "scored":
         reading = ScoredLists(text, ReadOptions())

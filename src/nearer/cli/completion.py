@@ -8,7 +8,7 @@ METHODS = (
     *("simcse", "rankcse", "rankencoder", "debcse", "refine", "lists", "promptbert", "sncse", "diffcse"),
     *("esimcse", "arccse", "consert"),
     "cosent",
-    *("tsdae", "infocse", "ct", "sbert", "isbert"),
+    *("tsdae", "infocse", "ct", "sbert", "isbert", "declutr"),
 )
 RECIPES = Path(__file__).parent.parent / "recipes"
 # the names that nearer.evaluation.tasks knows; they and METHODS are written out because asking would load torch

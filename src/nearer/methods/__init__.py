@@ -14,6 +14,7 @@ from nearer.methods.consert import ConSERT, ConSERTSettings
 from nearer.methods.contract import Batch, Inputs, Losses, Method, Modules, Outputs, Pass, RecordForm, Tokens
 from nearer.methods.ct import CT, CTSettings
 from nearer.methods.debcse import DebCSE, DebCSESettings
+from nearer.methods.declutr import DeCLUTR, DeCLUTRSettings
 from nearer.methods.diffcse import DiffCSE, DiffCSESettings
 from nearer.methods.esimcse import ESimCSE, ESimCSESettings
 from nearer.methods.facts import MethodFacts, Paper
@@ -51,6 +52,7 @@ METHODS: dict[str, type[Method]] = {
         CT,
         SBERT,
         ISBERT,
+        DeCLUTR,
     )
 }
 ENTRY_POINTS = "nearer.methods"
@@ -96,6 +98,8 @@ __all__ = [
     "CTSettings",
     "ConSERT",
     "ConSERTSettings",
+    "DeCLUTR",
+    "DeCLUTRSettings",
     "DebCSE",
     "DebCSESettings",
     "DiffCSE",
