@@ -10,7 +10,7 @@ import pytest
 import typer
 from word_file import VECTORS
 
-from nearer.cli.baselines import static_words, whiten
+from nearer.cli.baselines import flow, static_words, whiten
 from nearer.cli.main import Commands
 from nearer.encoder import Encoder
 
@@ -39,6 +39,7 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
     """`command("whiten", …)`: exit code and standard error."""
     app = typer.Typer(cls=Commands, pretty_exceptions_enable=False)
     app.command()(whiten)
+    app.command()(flow)
     app.command()(static_words)
 
     def run(*arguments: object) -> tuple[int, str]:

@@ -52,6 +52,17 @@ def test_a_corpus_a_task_and_its_columns_are_the_same_text(
     assert Encoder.load(tmp_path / "text", device="cpu").provenance["whitening"]["text"] == str(corpus)
 
 
+def test_flow(command: Command, model: Path, texts: list[str], tmp_path: Path) -> None:
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("\n".join(texts) + "\n")
+    code, err = command("flow", model, "--corpus", corpus, "--out", tmp_path / "flow", "--device", "cpu")
+    assert (code, err.splitlines()[-1]) == (0, f"{tmp_path / 'flow'}: a flow fitted on 150 different sentences")
+    assert Encoder.load(tmp_path / "flow", device="cpu").provenance["flow"]["text"] == str(corpus)
+    corpus.write_text("a man\nlunch\n")
+    code, err = command("flow", model, "--corpus", corpus, "--out", tmp_path / "other", "--device", "cpu")
+    assert (code, err.splitlines()[-1][:43]) == (1, "error: flow: 2 vectors given, at least 32 a")
+
+
 def test_static_words(command: Command, glove: Path, tmp_path: Path) -> None:
     code, err = command("static-words", glove, "--out", tmp_path / "all")
     assert (code, err.splitlines()[-1]) == (0, f"{tmp_path / 'all'}: 9 words, 3 dimensions")
@@ -92,7 +103,7 @@ def test_texts_that_are_too_small(command: Command, model: Path, tmp_path: Path)
 
 
 def test_folders_that_are_there_already(command: Command, model: Path, glove: Path) -> None:
-    for name, first in (("whiten", model), ("static-words", glove)):
+    for name, first in (("whiten", model), ("flow", model), ("static-words", glove)):
         code, err = command(name, first, "--out", model)
         assert (code, err) == (1, f"error: {model}: is there already; choose another folder.\n")
 

@@ -1,4 +1,4 @@
-"""Commands that make baselines: whiten, static-words."""
+"""Commands that make baselines: whiten, flow, static-words."""
 
 from __future__ import annotations
 
@@ -36,13 +36,7 @@ def whiten(
     from nearer.encoder import Encoder
 
     check_new_model(out)
-    if (corpus is None) == (tasks is None):
-        raise SettingError("--corpus or --tasks: name the text to fit on, one of the two.")
-    if tasks is not None:
-        sentences = _task_sentences(tasks, data)
-    else:
-        assert corpus is not None
-        sentences = list(_corpus_sentences(corpus, text_reading))
+    sentences = _sentences(corpus, tasks, data, text_reading)
     encoder = Encoder.load(
         model,
         **loading.arguments(),
@@ -51,6 +45,39 @@ def whiten(
     made.save(out)
     facts = made.provenance["whitening"]
     say(f"{out}: whitened on {facts['sentences']:,} different sentences, {encoder.dimension} → {made.dimension}")
+
+
+@with_bundles
+def flow(
+    model: options.Model,
+    out: Annotated[Path, typer.Option(help="Folder of the new model.")],
+    corpus: Annotated[
+        str | None,
+        typer.Option(help="Text to fit on. With several --columns, all of them are used (NLI: sent0,sent1)."),
+    ] = None,
+    tasks: Annotated[
+        str | None, typer.Option(help="Fit on the sentences of these tasks instead (target setting): stsb, or a file.")
+    ] = None,
+    data: Annotated[Path | None, typer.Option(help="Folder of the STS sets, for --tasks.")] = None,
+    epochs: Annotated[int, typer.Option(min=1, help="How often the text is gone through.")] = 1,
+    seed: Annotated[int, typer.Option(help="Random numbers of the fit.")] = 0,
+    loading: Loading = LOADING,
+    text_reading: TextReading = TEXT_READING,
+) -> None:
+    """Map a model's vectors to a standard normal (BERT-flow). The flow is fitted on a text and saved with the model."""
+    from nearer.baselines import fit_flow
+    from nearer.encoder import Encoder
+
+    check_new_model(out)
+    sentences = _sentences(corpus, tasks, data, text_reading)
+    encoder = Encoder.load(
+        model,
+        **loading.arguments(),
+    )
+    text = corpus or f"tasks {tasks}"
+    made = fit_flow(encoder, sentences, epochs=epochs, seed=seed, text=text, progress=True)
+    made.save(out)
+    say(f"{out}: a flow fitted on {made.provenance['flow']['sentences']:,} different sentences")
 
 
 @with_bundles
@@ -72,6 +99,16 @@ def static_words(
     repeated = made.provenance["repeated"]
     told = f", {repeated:,} repeated lines left out" if repeated else ""
     say(f"{out}: {len(made.words):,} words, {made.dimension} dimensions{told}")
+
+
+def _sentences(corpus: str | None, tasks: str | None, data: Path | None, text_reading: TextReading) -> list[str]:
+    """The text to fit on."""
+    if (corpus is None) == (tasks is None):
+        raise SettingError("--corpus or --tasks: name the text to fit on, one of the two.")
+    if tasks is not None:
+        return _task_sentences(tasks, data)
+    assert corpus is not None
+    return list(_corpus_sentences(corpus, text_reading))
 
 
 def _corpus_sentences(corpus: str, text_reading: TextReading) -> Iterator[str]:

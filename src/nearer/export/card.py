@@ -146,7 +146,7 @@ def _cell(value: object) -> str:
 # what a run notes with its model besides the method's own settings
 NOT_SETTINGS = {
     *("method", "recipe", "settings", "seconds", "machine", "corpus", "records", "dropped", "tokens"),
-    *("best_step", "dev_score", "held_out", "whitening"),
+    *("best_step", "dev_score", "held_out", "whitening", "flow"),
 }
 
 
@@ -212,6 +212,8 @@ def _facts(source: Source, noted: Mapping[str, Any], settings: Mapping[str, Any]
     }
     if isinstance(noted.get("whitening"), dict):
         facts["whitened on"] = shown(without_folders(noted["whitening"]))
+    if isinstance(noted.get("flow"), dict):
+        facts["flow fitted on"] = shown(without_folders(noted["flow"]))
     return {name: value for name, value in facts.items() if value}
 
 
