@@ -124,6 +124,7 @@ def make_outcome(chosen: Standing = WHOLE, **changed: Any) -> Outcome:
             "choose_by": None,
             "llm": None,
             "llm_test": False,
+            "pretrain": None,
             "columns": {"text": "body"},
             "encoding": "utf-8",
             "txt": "auto",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -103,9 +104,11 @@ def test_an_interrupted_run_goes_on(
     assert found.standings == straight.standings
 
 
-@pytest.mark.usefixtures("small")
-def test_labels_choose_and_measure(documents: Path, models: dict[str, Any], tmp_path: Path) -> None:
+def test_labels_choose_and_measure(
+    documents: Path, models: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Of 60 labelled queries one half chooses, the other measures; none is learnt from."""
+    monkeypatch.setattr(arguments, "make_plan", lambda *given, **more: replace(PLAN, steps=0))
     models["judge"] = None
     labels = {f"who sees the keeper of roof{number}": [f"d{number}"] for number in range(60)}
     log = [*list(labels)[:2], "who paints the ladder"]
@@ -122,7 +125,7 @@ def test_labels_choose_and_measure(documents: Path, models: dict[str, Any], tmp_
     assert any("2 queries of the log have labels" in line for line in told)
     assert found.chosen.contender.lexical == 3  # rare words find it; tests so small see no difference
     assert figures.chosen.low > 0
-    assert "Spearman correlation of made tests and labels over the 8 set-ups" in tell_labels(found)[-1]
+    assert "Spearman correlation of made tests and labels over the 4 set-ups" in tell_labels(found)[-1]
     written = json.loads((tmp_path / "out" / "results.json").read_text())
     assert written["labels"]["correlation"] == figures.correlation
     page = (tmp_path / "out" / "report.html").read_text()
@@ -136,6 +139,24 @@ def test_labels_choose_and_measure(documents: Path, models: dict[str, Any], tmp_
     assert not kept.is_better
     with pytest.raises(InputError, match="other queries, labels"):
         adapt(documents, tmp_path / "out", **models, labels=labels, choose_by="tests")
+
+
+@pytest.mark.usefixtures("small")
+def test_students_start_from_tsdae(documents: Path, models: dict[str, Any], tmp_path: Path) -> None:
+    told: list[str] = []
+    out = tmp_path / "out"
+    found = adapt(documents, out, **{**models, "judge": None}, pretrain="tsdae", say=told.append)
+    assert isinstance(found, Outcome)
+    assert any("sentences for 5 steps; students start from there" in line for line in told)
+    held_out = {json.loads(line)["text"].split(". ")[0] + "." for line in documents.read_text().splitlines()}
+    learnt = set((out / "sentences.txt").read_text().splitlines())
+    assert 50 < len(held_out & learnt) < 110  # a third of the documents is not learnt from
+    config = (out / "runs" / "pairs" / "config.yaml").read_text()
+    assert str(out / "runs" / "tsdae" / "model") in config
+    assert "max_steps: 15" in config
+    assert "base after TSDAE on the text" in (out / "report.html").read_text()
+    with pytest.raises(SettingError, match="pretrain"):
+        adapt(documents, out, **models, pretrain="simcse")  # type: ignore[arg-type]
 
 
 def test_a_dry_run_writes_nothing(documents: Path, models: dict[str, Any], tmp_path: Path) -> None:

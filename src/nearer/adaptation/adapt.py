@@ -30,7 +30,7 @@ from nearer.adaptation.state import (
     describe_run,
     find_plan,
     keep_plan,
-    list_arguments,
+    name_file,
     open_work,
     sample_passages,
 )
@@ -55,6 +55,7 @@ def adapt(
     choose_by: ChooseBy | None = None,
     llm: str | Path | None = None,
     llm_test: bool = False,
+    pretrain: Literal["tsdae"] | None = None,
     budget: str = "20min",
     columns: dict[str, str] | None = None,
     encoding: str = "utf-8",
@@ -79,6 +80,7 @@ def adapt(
         choose_by: `tests`: labels only measure what the made tests choose. None: labels choose if there are enough.
         llm: A language model that writes queries to learn from: a folder, a GGUF file or a hub name.
         llm_test: Let it write a test as well. Small models repeat the passages' words, which misleads the choice.
+        pretrain: `tsdae`: students start from the base after TSDAE on the text, which takes a quarter of their steps.
         budget: The time that there is, such as `20min`. It decides how much is tried.
         columns: Which columns of tables are `text`, `title` and `id`; None guesses.
         encoding: Of text that is not UTF-8.
@@ -103,6 +105,8 @@ def adapt(
         raise SettingError(
             "llm_test: there is no language model to write a test; name one (--llm).", argument="llm_test"
         )
+    if pretrain not in (None, "tsdae"):
+        raise SettingError(f"pretrain: {pretrain!r} is not tsdae.", argument="pretrain")
     if seed < 0:
         raise SettingError(f"seed: {seed} is below 0.", argument="seed")
     found = read_documents(documents, columns=columns, encoding=encoding, txt=txt, progress=progress)
@@ -122,7 +126,17 @@ def adapt(
         say(line)
     writer = None if llm is None else Writer(str(llm), seed=seed, device=str(models.base.device))
     folder = Path(out)
-    about = describe_run(passages, model, teachers, judge, log, labelled, choosing, llm, llm_test, budget, seed)
+    settings: dict[str, Any] = {
+        "model": str(model),
+        "teachers": [str(teacher) for teacher in teachers],
+        "judge": None if judge is None else str(judge),
+        "llm": None if llm is None else str(llm),
+        "llm_test": llm_test,
+        "pretrain": pretrain,
+        "budget": budget,
+        "seed": seed,
+    }
+    about = describe_run(passages, log, labelled, choosing, settings)
     always = set() if labelled is None else labelled.documents
     plan = None if dry_run else find_plan(folder, about)
     if plan is None:
@@ -154,23 +168,26 @@ def adapt(
             labels=None if labelled is None else labelled.draw(plan.labelled, np.random.default_rng([seed, 2])),
             labels_choose=choosing,
             model=str(model),
-            judge=None if judge is None else str(judge),
+            judge=settings["judge"],
             models=models if plan.reranks else replace(models, cross=None),
             plan=plan,
             seed=seed,
             progress=progress,
             say=say,
-            asked=list_arguments(
-                documents,
-                about,
-                {"columns": columns, "encoding": encoding, "txt": txt},
-                log=len(log),
-                queries=queries,
-                labels=labels,
-                choose_by=choose_by,
-            ),
+            asked={
+                "documents": [str(each) for each in ([documents] if isinstance(documents, str | Path) else documents)],
+                **settings,
+                "queries": name_file(queries),
+                "log": len(log),
+                "labels": name_file(labels),
+                "choose_by": choose_by,
+                "columns": columns,
+                "encoding": encoding,
+                "txt": txt,
+            },
             remarks=remarks,
             writer=writer,
+            pretrain=pretrain is not None,
         )
         try:
             return run_stages(stages)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -48,6 +48,7 @@ class Work:
     asked: dict[str, Any]
     remarks: list[str]
     writer: Writer | None = None
+    pretrain: bool = False
     students: dict[str, Path] = field(default_factory=dict)
     written: dict[str, int] = field(default_factory=dict)
 
@@ -88,64 +89,24 @@ def sample_passages(passages: Sequence[Passage], count: int, seed: int, always: 
 
 def describe_run(
     passages: Sequence[Passage],
-    model: str | Path,
-    teachers: Sequence[str | Path],
-    judge: str | Path | None,
     log: Sequence[str],
     labels: Labels | None,
     labels_choose: bool,
-    llm: str | Path | None,
-    llm_test: bool,
-    budget: str,
-    seed: int,
+    settings: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """What a run is made of: it goes on only with the same."""
+    """What a run is made of: it goes on only with the same. settings: models, budget and so on, by their names."""
     return {
         "nearer": VERSION,
         "documents": digest(*(f"{passage.id}\n{passage.titled}" for passage in passages)),
-        "model": str(model),
-        "teachers": [str(teacher) for teacher in teachers],
-        "judge": None if judge is None else str(judge),
         "queries": digest(*log),
         "labels": None if labels is None else digest(repr((labels.queries, labels.gains, labels_choose))),
-        "llm": None if llm is None else str(llm),
-        "llm_test": llm_test,
-        "budget": budget,
-        "seed": seed,
+        **settings,
     }
 
 
-def list_arguments(
-    documents: str | Path | Sequence[str | Path],
-    about: dict[str, Any],
-    reading: dict[str, Any],
-    *,
-    queries: object,
-    log: int,
-    labels: object,
-    choose_by: str | None,
-) -> dict[str, Any]:
-    """What adapt was called with, for the command that repeats it.
-
-    Args:
-        documents: As they were named.
-        about: As `describe_run` has it.
-        reading: How documents are read: `columns`, `encoding`, `txt`.
-        queries: The log's file; a log in memory has no name.
-        log: How many queries it has.
-        labels: Their file or folder, likewise.
-        choose_by: `labels` or `tests`, if it was said.
-    """
-    given = [documents] if isinstance(documents, str | Path) else documents
-    return {
-        "documents": [str(each) for each in given],
-        **{name: about[name] for name in ("model", "teachers", "judge", "llm", "llm_test", "budget", "seed")},
-        "queries": str(queries) if isinstance(queries, str | Path) else None,
-        "log": log,
-        "labels": str(labels) if isinstance(labels, str | Path) else None,
-        "choose_by": choose_by,
-        **reading,
-    }
+def name_file(given: object) -> str | None:
+    """What a command would call it; what was handed over in memory has no name."""
+    return str(given) if isinstance(given, str | Path) else None
 
 
 def digest(*parts: str) -> str:

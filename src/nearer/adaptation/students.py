@@ -11,15 +11,21 @@ import numpy as np
 from nearer.adaptation.judging import Collection
 from nearer.adaptation.labels import key_of
 from nearer.adaptation.material import draw_queries, find_training_views, write_material, write_pairs
+from nearer.adaptation.passages import count_words, document_sentences
 from nearer.adaptation.plan import listed
 from nearer.adaptation.state import MODEL, WORK, Work
 from nearer.adaptation.tournament import BASE, LISTS, PAIRS
 from nearer.adaptation.writing import Written, count_styles, told_styles
+from nearer.errors import SettingError
 from nearer.search.fusion import RERANKER
+from nearer.storage.whole import write_whole
 from nearer.training import resume, train
 
 WORTH_LEARNING = 0.5  # points that judges must stand above the base
 FEWEST_PAIRS = 64
+FEWEST_WORDS = 4  # of a sentence
+TSDAE = "tsdae-wiki-mini"  # whose settings fit any base
+PRETRAINING = 4  # one in so many steps
 
 
 def train_students(
@@ -43,7 +49,11 @@ def train_students(
         written = work.write(numbers, folder, plan.written, unlike)
         say(f"{len(written):,} queries written to learn from: {told_styles(written)}")
         work.written = count_styles(written)
-    steps = plan.steps // (learns_lists + learns_pairs or 1)
+    left, start = plan.steps, work.model
+    if work.pretrain and (learns_lists or learns_pairs):
+        left -= plan.steps // PRETRAINING
+        start = str(_pretrain(work, trained, plan.steps // PRETRAINING))
+    steps = left // (learns_lists + learns_pairs or 1)
     if learns_lists:
         queries = draw_queries(views, work.log, plan.to_learn, work.random("queries"), written)
         folder, per_query = work.out / LISTS, plan.per_query
@@ -61,7 +71,9 @@ def train_students(
         )
         if count >= plan.batch:
             settings = {"batch_size": plan.batch, "passages_per_query": per_query, "max_steps": steps}
-            work.students[LISTS] = _train(work, LISTS, folder, settings, teachers=_best_teacher(work, weights))
+            work.students[LISTS] = _train(
+                work, LISTS, folder, settings, model=start, teachers=_best_teacher(work, weights)
+            )
         else:
             say(f"no student learns lists: {count:,} are too few for a batch of {plan.batch}")
     else:
@@ -73,9 +85,32 @@ def train_students(
         count = write_pairs(path, views, [(one.query, work.passages[one.passage].titled) for one in written])
         if count >= FEWEST_PAIRS:
             paired: dict[str, Any] = {"batch_size": min(32, count // 2), "max_steps": steps, "watch_on": []}
-            work.students[PAIRS] = _train(work, "simcse-pairs-wiki-mini", path, paired, name=PAIRS)
+            work.students[PAIRS] = _train(work, "simcse-pairs-wiki-mini", path, paired, model=start, name=PAIRS)
         else:
             say(f"no student learns pairs: the text has {count:,} titles, headings or openings")
+
+
+def _pretrain(work: Work, trained: np.ndarray[Any, np.dtype[np.bool_]], steps: int) -> Path:
+    """The base after TSDAE on the sentences that no test holds out; students start from it."""
+    learnt = {passage.document for passage, is_trained in zip(work.passages, trained, strict=True) if is_trained}
+    documents = [document for document in work.documents.documents if document.id in learnt]
+    sentences = dict.fromkeys(
+        sentence
+        for document in documents
+        for sentence in (" ".join(part.split()) for part in document_sentences(document))
+        if count_words(sentence) >= FEWEST_WORDS
+    )
+    path = work.out / "sentences.txt"
+    write_whole(path, (f"{sentence}\n" for sentence in sentences))
+    work.say(f"TSDAE learns {len(sentences):,} sentences for {steps:,} steps; students start from there")
+    settings = {"batch_size": min(32, len(sentences) // 2), "max_steps": steps, "watch_on": []}
+    try:
+        return _train(work, TSDAE, path, settings, model=work.model, name="tsdae")
+    except SettingError as error:
+        if not str(error).startswith("decoder:"):
+            raise
+        work.say(f"{error} A small one is taken.")  # it is the backbone's nature, which nobody can set
+        return _train(work, TSDAE, path, {**settings, "decoder": "small"}, model=work.model, name="tsdae")
 
 
 def _train(
@@ -84,6 +119,7 @@ def _train(
     corpus: Path,
     settings: dict[str, Any],
     *,
+    model: str,
     name: str = LISTS,
     teachers: Sequence[str] = (),
 ) -> Path:
@@ -100,7 +136,7 @@ def _train(
     trained = train(
         recipe,
         corpus,
-        model=work.model,
+        model=model,
         teachers=list(teachers) or None,
         out=run,
         settings={**common, **pooling, **settings},

@@ -24,6 +24,10 @@ class ChooseBy(StrEnum):
     tests = "tests"
 
 
+class Pretraining(StrEnum):
+    tsdae = "tsdae"
+
+
 class Txt(StrEnum):
     auto = "auto"
     file = "file"
@@ -67,6 +71,10 @@ def adapt(
     llm_test: Annotated[
         bool, typer.Option("--llm-test", help="Let it write a test too. Those of small models mislead the choice.")
     ] = False,
+    pretrain: Annotated[
+        Pretraining | None,
+        typer.Option(help="Students start from the base after TSDAE on the text: a quarter of their steps."),
+    ] = None,
     budget: Annotated[
         str, typer.Option(help="The time that there is, such as 90s, 20min, 2h. It decides how much is tried.")
     ] = "20min",
@@ -101,6 +109,7 @@ def adapt(
             choose_by=None if choose_by is None else choose_by.value,
             llm=llm,
             llm_test=llm_test,
+            pretrain=None if pretrain is None else "tsdae",
             budget=budget,
             columns=split_columns(columns),
             encoding=encoding,
