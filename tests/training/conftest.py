@@ -18,7 +18,6 @@ from nearer.methods import METHODS
 from nearer.text.reading import Reading, ReadOptions
 from nearer.text.scored_lists import ScoredLists
 from nearer.text.shapes import SHAPES
-from nearer.text.token_store import open_store
 from nearer.training.corpus import open_corpus
 from nearer.training.settings import TrainingSettings
 from nearer.training.trainer import Trainer
@@ -135,8 +134,7 @@ def make_trainer(tiny_model: Callable[[str], Path], corpus: Path, tmp_path: Path
             return Trainer(encoder, taught, open_corpus(lists, encoder, taught, made.longest, progress=False)[0], made)
         reading: Reading[Any] = Reading(text, SHAPES[data], ReadOptions())
         taught.prepare(encoder, reading, max_length=made.longest)
-        store = open_store(reading, encoder.tokenizer, max_length=made.max_length)
-        return Trainer(encoder, taught, store, made)
+        return Trainer(encoder, taught, open_corpus(reading, encoder, taught, made.longest, progress=False)[0], made)
 
     return make
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 METHODS = (
     *("simcse", "rankcse", "rankencoder", "debcse", "refine", "lists", "promptbert", "sncse", "diffcse"),
-    *("esimcse", "arccse", "consert"),
+    *("esimcse", "arccse", "consert", "dclr", "pcl"),
     "cosent",
-    *("tsdae", "infocse", "ct", "sbert", "isbert"),
+    *("tsdae", "infocse", "ct", "sbert", "isbert", "declutr"),
 )
 RECIPES = Path(__file__).parent.parent / "recipes"
 # the names that nearer.evaluation.tasks knows; they and METHODS are written out because asking would load torch
