@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from nearer.errors import InputError, ModelError, NearerError, SettingError
     from nearer.evaluation import Results
     from nearer.evaluation.evaluate import evaluate
+    from nearer.leagues.league import league
     from nearer.search import Hit, SearchIndex, SearchSetup
     from nearer.sweeps.sweep import sweep
     from nearer.teachers import CrossEncoder, RankEncoder, load_model
@@ -45,6 +46,7 @@ _HOMES = {
     "nearer.encoder": ("Encoder", "EncoderSettings", "Ranked"),
     "nearer.errors": ("InputError", "ModelError", "NearerError", "SettingError"),
     "nearer.evaluation": ("Results", "evaluate"),
+    "nearer.leagues.league": ("league",),
     "nearer.search": ("Hit", "SearchIndex", "SearchSetup"),
     "nearer.teachers": ("CrossEncoder", "RankEncoder", "load_model"),
     "nearer.training": ("TrainedModel", "resume", "train"),
@@ -84,6 +86,7 @@ __all__ = [
     "Triplet",
     "adapt",
     "evaluate",
+    "league",
     "load_model",
     "read_debiased",
     "read_pairs",

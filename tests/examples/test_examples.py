@@ -25,6 +25,7 @@ RUN_HERE = {
     "compare_two_models.py",
     "build_debiased_data.py",
     "search_own_text.py",
+    "own_method_in_the_league.py",
 }
 RUN_ELSEWHERE = {"sentence_transformers_listwise.py": "tests/integrations/test_listwise_training.py"}
 
@@ -115,3 +116,11 @@ def test_search_own_text(text: Path, tmp_path: Path) -> None:
     first = run(tmp_path, "search_own_text.py", *call)
     assert first.splitlines()[0].endswith("The soup tasted flat until she squeezed half a lemon into the pot.")
     assert len(first.splitlines()) == 3
+
+
+@pytest.mark.slow
+def test_own_method_in_the_league(text: Path, tmp_path: Path) -> None:
+    shown = run(tmp_path, "own_method_in_the_league.py", text, "--steps", 1, "--out", "league").splitlines()
+    assert sorted(line.partition(":")[0] for line in shown[-2:]) == ["shorter", "simcse"]
+    assert len(list((tmp_path / "league").rglob("config.yaml"))) == 6
+    assert (tmp_path / "league" / "league.html").exists()

@@ -16,7 +16,7 @@ from nearer.adaptation.advice import find_advice, next_commands, repeat_command
 from nearer.adaptation.label_figures import LABELS, LabelFigures
 from nearer.adaptation.outcome import Change, Outcome
 from nearer.adaptation.tournament import BASE, LISTS, PAIRS, Contender, Standing
-from nearer.report.chart import Axis, Chart, linear
+from nearer.report.chart import BETTER, WORSE, Axis, Chart, interval, linear
 from nearer.report.chart import figure as drawing
 from nearer.report.markup import (
     LACKING,
@@ -43,8 +43,6 @@ from nearer.versions import VERSION
 HERE = Path(__file__).parent
 RESULTS, PAGE = "results.json", "report.html"
 SHOWN_FILES, SHOWN_BLOCKS, SHOWN_ANSWER = 50, 10, 200
-BETTER, WORSE, UNCERTAIN = 2, 4, 0  # series whose colours say so: green, red, blue
-WIDTH, HEIGHT, EDGE = 120.0, 12.0, 5.0  # of a drawn interval
 
 
 @dataclass(frozen=True)
@@ -249,21 +247,8 @@ def _marked(outcome: Outcome, standing: Standing) -> Html:
 
 def draw_interval(standing: Standing, lowest: float, highest: float) -> Html:
     """From the low to the high end, a dot at the gain, and where 0 is."""
-
-    def at(value: float) -> float:
-        share = (value - lowest) / (highest - lowest) if highest > lowest else 0.5
-        return round(EDGE + share * (WIDTH - 2 * EDGE), 1)
-
-    middle = HEIGHT / 2
-    series = BETTER if standing.low > 0 else WORSE if standing.high < 0 else UNCERTAIN
-    zero = element("line", class_="rule", x1=at(0), x2=at(0), y1=0, y2=HEIGHT)
-    line = element("line", class_="line", x1=at(standing.low), x2=at(standing.high), y1=middle, y2=middle)
-    dot = element("circle", class_="dot", cx=at(standing.gain), cy=middle, r=3.5)
     words = f"{signed(standing.gain)}, from {signed(standing.low)} to {signed(standing.high)}"
-    kind = f"interval series-{series + 1}"
-    return element(
-        "svg", zero, line, dot, class_=kind, viewBox=f"0 0 {WIDTH:g} {HEIGHT:g}", role="img", aria_label=words
-    )
+    return interval(standing.gain, (standing.low, standing.high), (lowest, highest), label=words)
 
 
 def tabulate_judges(outcome: Outcome) -> Html:

@@ -149,7 +149,7 @@ def paired_bootstrap(
             f"comparison: in {resamples - len(defined):,} of {resamples:,} resamples a score is undefined; "
             "the tasks have too few different scores."
         )
-    shift = _Shift.bca(parts, defined, first - second) if method == "bca" else _Shift()
+    shift = _Shift.bca(parts, defined, first - second) if method == "bca" else NO_SHIFT
     tails = ((1 - confidence) / 2, (1 + confidence) / 2)
     low, high = np.quantile(defined, [shift.level(tail) for tail in tails])
     return Comparison(
@@ -158,7 +158,7 @@ def paired_bootstrap(
         difference=first - second,
         low=float(low),
         high=float(high),
-        p_value=_p_value(defined, shift),
+        p_value=p_value(defined, shift),
         confidence=confidence,
         resamples=resamples,
         undefined=resamples - len(defined),
@@ -169,16 +169,21 @@ def paired_bootstrap(
 
 def _resampled(part: Paired, resamples: int, seed: int, number: int) -> Values:
     """Differences (resamples,), which follow from the seed and the task's number."""
-    random = np.random.default_rng([seed, number])
     found = []
-    for rows in _blocks(resamples, len(part)):
-        size = rows.stop - rows.start
-        items = random.integers(0, len(part), (size, len(part)))
-        flat = (items + len(part) * np.arange(size)[:, None]).ravel()
-        times = np.bincount(flat, minlength=size * len(part)).reshape(size, len(part)).astype(np.float64)
+    for times in draw_items(len(part), resamples, seed=seed, number=number):
         first, second = part.scores(times)
         found.append(first - second)
     return np.concatenate(found)
+
+
+def draw_items(items: int, resamples: int, *, seed: int, number: int) -> Iterator[Values]:
+    """How often each item is drawn (resamples, items), in blocks of resamples. number: of the task."""
+    random = np.random.default_rng([seed, number])
+    for rows in _blocks(resamples, items):
+        size = rows.stop - rows.start
+        drawn = random.integers(0, items, (size, items))
+        flat = (drawn + items * np.arange(size)[:, None]).ravel()
+        yield np.bincount(flat, minlength=size * items).reshape(size, items).astype(np.float64)
 
 
 def _without_one(part: Paired) -> Values:
@@ -236,7 +241,10 @@ class _Shift:
         return float(ndtr(away / (1 + self.acceleration * away) - self.bias))
 
 
-def _p_value(drawn: Values, shift: _Shift) -> float:
+NO_SHIFT = _Shift()
+
+
+def p_value(drawn: Values, shift: _Shift = NO_SHIFT) -> float:
     """Two-sided: twice the smaller tail that 0 cuts off; never 0, since one more resample might lie beyond it."""
     below, above = np.sum(drawn <= 0) + 1, np.sum(drawn >= 0) + 1
     count = len(drawn) + 1

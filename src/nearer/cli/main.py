@@ -25,6 +25,7 @@ from nearer.cli import (
     data,
     doctor,
     export,
+    league,
     mine,
     models,
     report,
@@ -49,7 +50,9 @@ SENTENCES = {
 }
 
 # Commands that count the texts they cut by themselves, or of which the length is a setting of the recipe
-TELL_THEMSELVES = ("serve", "train", "sweep", "demo", "bench")
+TELL_THEMSELVES = ("serve", "train", "sweep", "league", "demo", "bench")
+# Commands that have no option for the length
+WITHOUT_LENGTH = ("adapt", "mine")
 # Arguments whose options have other names
 OPTIONS = {"overwrite": "--force", "force": "--force", "data": "--data DIR"}
 
@@ -115,6 +118,7 @@ app.command()(train.demo)
 app.command()(adapt.adapt)
 app.command()(doctor.doctor)
 app.command()(sweep.sweep)
+app.command()(league.league)
 app.command()(teachers.embed)
 app.command()(teachers.rank_encoder)
 app.command()(baselines.whiten)
@@ -191,7 +195,7 @@ def _tell_of_cut_texts(command: str) -> None:
         return
     setting = "--max-length of search build" if command == "search" else "--max-length"  # an index has one length
     for counts in _cut_texts():
-        say(f"note: {counts} ({setting})")
+        say(f"note: {counts}" if command in WITHOUT_LENGTH else f"note: {counts} ({setting})")
 
 
 def _cut_texts() -> list[Any]:

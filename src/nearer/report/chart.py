@@ -235,6 +235,30 @@ def figure(chart: Chart, title: str, *explanation: str, label: str) -> Html:
     return element("figure", caption, chart.svg(label))
 
 
+BETTER, WORSE, UNCERTAIN = 2, 4, 0  # series whose colours say so: green, red, blue
+ROW_WIDTH, ROW_HEIGHT, EDGE = 120.0, 12.0, 5.0  # of an interval in a row of a table
+
+
+def interval(value: float, ends: tuple[float, float], axis: tuple[float, float], *, label: str) -> Html:
+    """A difference in a cell: from its low to its high end, a dot at its value, and where 0 is.
+
+    axis: the ends of what all cells of the column show. The colour says whether the interval leaves out 0.
+    """
+
+    def at(point: float) -> float:
+        share = (point - axis[0]) / (axis[1] - axis[0]) if axis[1] > axis[0] else 0.5
+        return round(EDGE + share * (ROW_WIDTH - 2 * EDGE), 1)
+
+    middle = ROW_HEIGHT / 2
+    series = BETTER if ends[0] > 0 else WORSE if ends[1] < 0 else UNCERTAIN
+    zero = element("line", class_="rule", x1=at(0), x2=at(0), y1=0, y2=ROW_HEIGHT)
+    line = element("line", class_="line", x1=at(ends[0]), x2=at(ends[1]), y1=middle, y2=middle)
+    dot = element("circle", class_="dot", cx=at(value), cy=middle, r=3.5)
+    size = f"0 0 {ROW_WIDTH:g} {ROW_HEIGHT:g}"
+    kind = f"interval {series_class(series)}"
+    return element("svg", zero, line, dot, class_=kind, viewBox=size, role="img", aria_label=label)
+
+
 class Coloured(Protocol):
     """What has a name and a colour of its own on the page."""
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import html
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 # of no use in a page: HTML has no way to write them
 CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufdd0-\ufdef\ufffe\uffff]")
@@ -84,11 +84,16 @@ def table(
     rows: Iterable[Sequence[str]],
     *,
     foot: Sequence[Sequence[str]] = (),
-    words: bool = False,
+    words: bool | Collection[str] = False,
 ) -> Html:
-    """A table whose first column names its rows; the others hold figures, or words (see `cell`)."""
-    kind = "words" if words else None
-    header = element("tr", *(element("th", breakable(name), scope="col", class_=kind) for name in head))
+    """A table whose first column names its rows; the others hold figures, or words (see `cell`).
+
+    words: whether the columns hold words, or the names of those that do.
+    """
+    held = head if words is True else words or ()
+    kinds = ["words" if name in held else None for name in head]
+    names = zip(head, kinds, strict=True)
+    header = element("tr", *(element("th", breakable(name), scope="col", class_=kind) for name, kind in names))
     # within the caption, so that it stays in view where the table scrolls below it
     parts = [element("caption", element("span", caption)), element("thead", header), element("tbody", *map(_row, rows))]
     if foot:

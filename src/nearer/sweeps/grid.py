@@ -111,7 +111,7 @@ def point_name(point: Mapping[str, Any]) -> str:
 
 def folder_name(point: Mapping[str, Any]) -> str:
     """A name that every file system takes; what it cannot say or tell apart is left to a digest at its end."""
-    name = ",".join(f"{key}={shown(value)}" for key, value in sorted(point.items()))
+    name = ",".join(f"{key}={shown(value)}" for key, value in sorted(point.items())) or "recipe"
     safe = re.sub(r"[^a-z0-9._+=,-]+", "_", name.lower())
     if safe == name and len(name) <= LONGEST_NAME:
         return name

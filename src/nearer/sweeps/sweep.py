@@ -34,8 +34,10 @@ from nearer.text import read_sentences
 from nearer.text.scored_lists import read_as
 from nearer.training.corpus import read_options
 from nearer.training.loop import Interrupted
+from nearer.training.recipes import Recipe
 from nearer.training.run import TrainedModel, resume, train
 from nearer.training.selection import Selection, can_test
+from nearer.training.settings import TrainingSettings
 
 
 class SweepStopped(KeyboardInterrupt):
@@ -134,31 +136,50 @@ def _check_sources(
     data: str | Path | None,
 ) -> dict[str, str]:
     """Everything the runs will read is there; returns a digest of the text for each way it is read."""
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        raise SettingError("a sweep trains in one process; under torchrun, use `nearer train` for each point.")
+    check_one_process("a sweep", "use `nearer train` for each point")
     every = [run.recipe.training for run in planned]
-    texts = {}
     recipes = {(run.recipe.training.data, run.recipe.training.duplicates): run.recipe for run in planned}
+    texts = {}
     if planned[0].construction is not None:
         texts["sentences to construct from"] = _check_construction(planned, corpus, columns, reading_options)
         recipes = {}
     for (kind, duplicates), recipe in recipes.items():
-        options = read_options(recipe, columns, reading_options)
-        reading = read_as(kind, corpus, options)
-        next(iter(reading), None)
-        reading.report.check_kept()
-        texts[f"{kind}, duplicates {duplicates}"] = reading.fingerprint()
+        texts[f"{kind}, duplicates {duplicates}"] = text_digest(recipe, corpus, columns, reading_options)
     for dev in dict.fromkeys(tuple(each.select_on) for each in every):
-        if not dev:
-            raise SettingError("select_on: is empty, so no dev score would tell the points apart; name a dev task.")
-        if named := [name for name in dev if name != HELD_OUT]:
-            Selection(named, data)
+        check_dev_tasks(dev, data)
     for tests in dict.fromkeys(tuple(each.test_on) for each in every):
         if tests and can_test(tests, data):  # else runs do without test scores
             load_tasks(tests, data)
+    check_models(every)
+    return texts
+
+
+def check_one_process(what: str, instead: str) -> None:
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise SettingError(f"{what} trains in one process; under torchrun, {instead}.")
+
+
+def text_digest(
+    recipe: Recipe, corpus: str | Path, columns: Sequence[str] | None, reading_options: Mapping[str, Any] | None
+) -> str:
+    """Of the text as a recipe reads it; what cannot be read, or holds no record, is an error."""
+    reading = read_as(recipe.training.data, corpus, read_options(recipe, columns, reading_options))
+    next(iter(reading), None)
+    reading.report.check_kept()
+    return reading.fingerprint()
+
+
+def check_dev_tasks(names: Sequence[str], data: str | Path | None) -> None:
+    if not names:
+        raise SettingError("select_on: is empty, so no dev score would tell the points apart; name a dev task.")
+    if named := [name for name in names if name != HELD_OUT]:
+        Selection(named, data)
+
+
+def check_models(every: Sequence[TrainingSettings]) -> None:
+    """That each checkpoint can be loaded."""
     for checkpoint, pooling, pickled in dict.fromkeys((each.model, each.pooling, each.allow_pickle) for each in every):
         Encoder.load(checkpoint, pooling=pooling, device="cpu", allow_pickle=pickled)
-    return texts
 
 
 def _sentence_options(columns: Sequence[str] | None, reading: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -207,7 +228,7 @@ def _all_runs(
         say(f"{label}: goes on" if (run.folder / CONFIG).exists() else label)
         try:
             must_run = not any(each.state == "finished" for each in runs)
-            runs[number] = _carried_out(run, plan, arguments, builds, must_run=must_run)
+            runs[number] = carry_out(run, plan, arguments, builds=builds, must_run=must_run)
         except KeyboardInterrupt as stop:
             step = f" after its step {stop.step}" if isinstance(stop, Interrupted) else ""
             raise SweepStopped(
@@ -221,10 +242,21 @@ def _all_runs(
     return runs
 
 
-def _carried_out(
-    run: SweepRun, plan: PlannedRun, arguments: dict[str, Any], builds: Builds | None, *, must_run: bool
+def carry_out(
+    run: SweepRun,
+    plan: PlannedRun,
+    arguments: dict[str, Any],
+    *,
+    must_run: bool,
+    builds: Builds | None = None,
+    failures: tuple[type[Exception], ...] = (NearerError, torch.OutOfMemoryError),
 ) -> SweepRun:
-    """The run, finished or failed. must_run: a mistake is raised, since what stops the first run would stop all."""
+    """The run, begun or gone on with, finished or failed; its record in its folder says so.
+
+    arguments: for `train`, without settings and folder. must_run: a mistake is raised, since what stops the first run
+    would stop all. builds: where a point's data is built, if any is. failures: what is noted as the reason why a run
+    failed.
+    """
     began = time.perf_counter()
 
     def noted(**figures: Any) -> SweepRun:
@@ -246,17 +278,26 @@ def _carried_out(
     except KeyboardInterrupt:
         noted(state="started")
         raise
-    except (NearerError, torch.OutOfMemoryError) as error:
+    except failures as error:
         if must_run and not isinstance(error, TrainingError | torch.OutOfMemoryError):
             if not begun:
                 shutil.rmtree(run.folder, ignore_errors=True)
             raise
-        reason = " ".join(str(error).split()) if isinstance(error, NearerError) else first_line(error)
-        return noted(state="failed", reason=reason)
+        return noted(state="failed", reason=_reason(error))
     finally:
         if torch.cuda.is_available():  # the trainer stands in a cycle, and the next run needs its memory
             gc.collect()
+    if trained.best_score is None:
+        reason = f"no dev score: nothing could be held out of {arguments['corpus']}; name a dev task by select_on."
+        return noted(state="failed", reason=reason)
     return noted(state="finished", **_figures(trained))
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, NearerError):
+        return " ".join(str(error).split())
+    known = isinstance(error, torch.OutOfMemoryError)  # its first line says so
+    return first_line(error) if known else f"{type(error).__name__}: {first_line(error)}"
 
 
 def _figures(trained: TrainedModel) -> dict[str, Any]:

@@ -85,6 +85,7 @@ def fit(trainer: Trainer, folder: Path, selection: Selection | None, *, progress
     last_loss = math.nan
     saved = time.perf_counter()
     saving_took = 0.0
+    beside_steps = 0.0  # seconds for evaluations and checkpoints
 
     def look(*, wait: bool) -> None:
         nonlocal last_loss
@@ -135,6 +136,7 @@ def fit(trainer: Trainer, folder: Path, selection: Selection | None, *, progress
             set_training(trainer.model)
             if state.step == 0 and first:
                 evaluate()  # the untrained model counts as a candidate: training may make things worse
+            began = time.perf_counter()
             while state.step < steps:
                 metrics.add(trainer.advance())
                 state.step = trainer.step
@@ -149,13 +151,18 @@ def fit(trainer: Trainer, folder: Path, selection: Selection | None, *, progress
                 if state.step % LOG_EVERY == 0 or due or on_cpu:
                     look(wait=due)
                     stop = agree(interruption.asked, trainer.device) and not last
+                between = time.perf_counter()
                 if due and first:
                     evaluate()
                 if stop or last or save_is_due(evaluated=due):
                     look(wait=True)  # nothing that is not a number may get into a checkpoint
                     save()
+                beside_steps += time.perf_counter() - between
                 if stop:
                     raise Interrupted(state.step, folder)
+            if state.step > resumed:
+                stepping = time.perf_counter() - began - beside_steps - trainer.start_up_seconds
+                trainer.step_seconds = max(0.0, stepping) / (state.step - resumed)
     except OSError as error:
         good = latest_checkpoint(checkpoints)
         raise TrainingError(f"{folder}: {error.strerror or error}; the last good checkpoint is {good}.") from error

@@ -238,6 +238,9 @@ def _carry_out(
     if distributed.rank() == 0:  # from here on there is a run: nothing is wrong with what was asked for
         config.changed(tokens=store.folder.name, learns_from=method.identity()).write(folder)
         dev.write(folder)
+    on_gpu = device.type == "cuda"
+    if on_gpu:
+        torch.cuda.reset_peak_memory_stats(device)
     state = fit(trainer, folder, dev.selection, progress=progress, remarks=remarks)
     result = None
     if distributed.rank() == 0:
@@ -246,6 +249,9 @@ def _carry_out(
             "recipe": recipe.name,
             "settings": settings.model_dump(),
             "seconds": round(time.perf_counter() - started, 1),  # of a resumed run: since it went on
+            # without evaluations, checkpoints and compiling; None where no step was left to take
+            "step_seconds": trainer.step_seconds,
+            "peak_memory": torch.cuda.max_memory_allocated(device) if on_gpu else None,  # bytes
             "machine": _machine(device),
             **_data_facts(store),
             **dev.describe(),

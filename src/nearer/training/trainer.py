@@ -47,6 +47,7 @@ class Trainer:
         self.optimiser = make_optimiser(self.parameters, settings, self.device)
         self.step = 0
         self.seen = 0
+        self.step_seconds: float | None = None  # mean over the steps since the start or the resumption, at the end
         self._batches: Prefetcher[list[Prepared]] | None = None
         self._build()
 
