@@ -109,3 +109,46 @@ def consert(trainer: Trainer, model: Any, number: int) -> Tensor:
             far = [(cosine(vector, each[j]) / 0.1).exp() for each in views for j in range(len(own)) if j != i]
             losses.append(-(near / (near + torch.stack(far).sum())).log())
     return torch.stack(losses).mean()
+
+
+def dclr(trainer: Trainer, model: Any, number: int, known: Tensor) -> Tensor:
+    """Without steps of the noise, which have a test of their own. known: the other model's vectors of the batch."""
+    inputs = trainer.method.inputs(trainer.feed.batch(number))
+    found = [cls_vector(model["encoder"], ids) for ids in inputs.passes["anchors"].rows]
+    noise = list(torch.from_numpy(inputs.given["noise"]))
+    losses = []
+    for i, anchor in enumerate(found):
+        near = [
+            other
+            for j, other in enumerate(found)
+            if j == i or cosine(known[i], known[j]) <= trainer.method.settings.false_negative
+        ]
+        terms = torch.stack([(cosine(anchor, other) / 0.05).exp() for other in (*near, *noise)])
+        losses.append(-((cosine(anchor, anchor) / 0.05).exp() / terms.sum()).log())
+    return torch.stack(losses).mean()
+
+
+def pcl(trainer: Trainer, model: Any, number: int) -> Tensor:
+    rows, count = rows_of(trainer, number, "views"), 2 + len(trainer.method.settings.edits)
+    networks = []
+    for encoder in (model["encoder"], model["method"]["peer"]):
+        flat = [cls_vector(encoder, ids) for ids in rows]
+        networks.append([flat[start : start + count] for start in range(0, len(flat), count)])
+
+    def shares(anchors: list[list[Tensor]], others: list[list[Tensor]], i: int) -> Tensor:
+        near = [cosine(anchors[i][0], other) for other in others[i][1:]]
+        near += [cosine(anchors[i][0], others[j][0]) for j in range(len(others)) if j != i]
+        return (torch.stack(near) / 0.05).softmax(dim=0)
+
+    def divergence(wanted: Tensor, found: Tensor) -> Tensor:
+        return (wanted * (wanted / found).log()).sum()
+
+    first, second = networks
+    total = contrast([views[0] for views in first], [views[1] for views in first], [], 0.05)
+    total = total + contrast([views[0] for views in second], [views[1] for views in second], [], 0.05)
+    for i in range(len(first)):
+        terms = [-shares(each, each, i)[: count - 1].log().mean() for each in networks]
+        terms.append(divergence(shares(second, second, i), shares(first, first, i)))
+        terms.append(divergence(shares(second, first, i), shares(first, second, i)))
+        total = total + torch.stack(terms).sum() / len(first)
+    return total

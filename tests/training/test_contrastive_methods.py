@@ -16,7 +16,7 @@ from test_method_contract import pack
 from test_processes import in_processes
 
 from nearer.errors import SettingError
-from nearer.methods import ArcCSESettings
+from nearer.methods import ArcCSESettings, DCLRSettings
 from nearer.training import resume, train
 from nearer.training.trainer import Trainer
 from nearer.training.working_copy import WorkingCopy, is_frozen
@@ -26,6 +26,8 @@ OF: dict[str, dict[str, Any]] = {
     "esimcse": {"queue_size": 20, "queue_momentum": 0.7},
     "arccse": {"shortest_masked": 9, "order_weight": 0.5, "order_margin": 0.1},
     "consert": {"first_view": "feature_cutoff", "second_view": "token_cutoff"},
+    "dclr": {"false_negative": 0.5, "noise_times": 0.5},
+    "pcl": {"edits": ["shuffle", "insert"], "batch_size": 4},
 }
 QUEUED_RANKCSE = {"method": "rankcse", "teachers": ["mpnet"], "queue_size": 20, "queue_momentum": 0.7}
 
@@ -33,7 +35,8 @@ QUEUED_RANKCSE = {"method": "rankcse", "teachers": ["mpnet"], "queue_size": 20, 
 @pytest.fixture
 def make(make_trainer: Callable[..., Trainer]) -> Callable[..., Trainer]:
     def made(method: str, kind: str = "bert", **settings: Any) -> Trainer:
-        return make_trainer(kind, method=method, **{**OF[method], **settings})
+        own = {"teachers": ["mpnet"]} if method == "dclr" else {}
+        return make_trainer(kind, method=method, **{**OF[method], **own, **settings})
 
     return made
 
@@ -60,6 +63,21 @@ class TestAgainstPlainLoops:
     def test_consert(self, make: Callable[..., Trainer], views: tuple[str, str]) -> None:
         trainer = make("consert", first_view=views[0], second_view=views[1])
         same_losses(trainer, lambda model, step: by_hand.consert(trainer, model, step))
+
+    def test_dclr(self, make: Callable[..., Trainer]) -> None:
+        trainer = make("dclr", noise_steps=0)
+
+        def known(step: int) -> torch.Tensor:
+            given = trainer.method.inputs(trainer.feed.batch(step)).given["teacher0"]
+            return torch.from_numpy(given.astype("float32"))
+
+        near = torch.cosine_similarity(known(0)[:, None], known(0)[None], dim=-1) > 0.5
+        assert 0 < int(near.sum()) - 8 < 56  # some sentences are false negatives of others, some are not
+        same_losses(trainer, lambda model, step: by_hand.dclr(trainer, model, step, known(step)))
+
+    def test_pcl(self, make: Callable[..., Trainer]) -> None:
+        trainer = make("pcl")
+        same_losses(trainer, lambda model, step: by_hand.pcl(trainer, model, step), steps=2)
 
 
 class TestWaysOfTakingAStep:
@@ -88,15 +106,19 @@ class TestWaysOfTakingAStep:
 
     @pytest.mark.slow  # the contract's own test takes every kind of pass through two processes
     @pytest.mark.parametrize("method", OF)
-    def test_two_processes_equal_one(self, method: str, recipe: Path, corpus: Path, tmp_path: Path) -> None:
+    def test_two_processes_equal_one(
+        self, method: str, recipe: Path, corpus: Path, tmp_path: Path, tiny_model: Callable[[str], Path]
+    ) -> None:
         settings = {"method": method, **OF[method], "dropout": 0.0, "batch_size": 7, "max_steps": 6}
         settings |= {"learning_rate": 1e-5, "select_on": [], "test_on": []}
         if method == "esimcse":  # each process draws its own repetitions, so there are none
             settings |= {"repetition_rate": 1e-9, "variant": "released"}
         if method == "arccse":  # and its own spans
             settings |= {"order_weight": 0, "dropout": 0.1, "learning_rate": 1e-9}
-        if method == "consert":
-            pytest.skip("each process draws its own cuts")
+        if method in ("consert", "pcl"):
+            pytest.skip("each process draws its own cuts and edits")
+        if method == "dclr":
+            settings |= {"teachers": [{"model": str(tiny_model("mpnet")), "pooling": "mean"}]}
         train(recipe, corpus, out=tmp_path / "one", settings=settings)
         in_processes(2, str(recipe), str(corpus), str(tmp_path / "two"), yaml.safe_dump(settings))
         one, two = (
@@ -109,7 +131,11 @@ class TestWaysOfTakingAStep:
             assert together["gradient_norm"] == pytest.approx(alone["gradient_norm"], rel=1e-2, abs=1e-5)
 
 
-@pytest.mark.parametrize("method", OF)
+# what keeps nothing from batch to batch and starts no second network has nothing of its own to lose
+RESUMED = [pytest.param(name, marks=pytest.mark.slow if name in ("arccse", "consert") else ()) for name in OF]
+
+
+@pytest.mark.parametrize("method", RESUMED)
 def test_resumed_to_the_bit(
     method: str,
     recipe: Path,
@@ -117,8 +143,11 @@ def test_resumed_to_the_bit(
     tmp_path: Path,
     weights: Callable[[Path], dict[str, Any]],
     stop_after: Callable[[int], Any],
+    tiny_model: Callable[[str], Path],
 ) -> None:
     settings = {"method": method, "learning_rate": 1e-4, **OF[method]}
+    if method == "dclr":
+        settings |= {"teachers": [{"model": str(tiny_model("mpnet")), "pooling": "mean"}]}
     settings |= {"max_steps": 6, "evaluate_every": 2, "checkpoint_every": 2, "test_on": []}
     train(recipe, corpus, out=tmp_path / "whole", settings=settings)
     with stop_after(4):
@@ -175,6 +204,11 @@ class TestQueue:
 
 
 class TestBadInput:
+    def test_dclr_without_another_model(self) -> None:
+        with pytest.raises(ValueError, match="teachers: 0 given; one is needed, which tells false negatives"):
+            DCLRSettings()
+        assert DCLRSettings(false_negative=1).teachers == []
+
     def test_masks_in_the_wrong_order(self) -> None:
         with pytest.raises(ValueError, match=r"less_masked: 0.5 is not below more_masked, 0.4"):
             ArcCSESettings(less_masked=0.5)

@@ -52,6 +52,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "promptbert-bert-base +piece": {"piece": 5},
     "diffcse-bert-base +piece": {"piece": 5},
     "diffcse-bert-base +released": {"replacement": "argmax", "replaced": "all"},
+    "dclr-bert-base +released": {"variant": "released", "false_negative": 0.5},
+    "pcl-bert-base +released": {"variant": "released"},
     "refine-bert-base +shuffled": {"shuffle_lists": True, "batch_size": 2},
     "tsdae-bert-base +small": {"decoder": "small", "piece": 5},
     "ct-bert-base +released": {"variant": "released", "negatives": 1},
@@ -114,7 +116,7 @@ def recorded_steps(name: str, tiny_model: Callable[[str], Path], corpus: Path, t
     plain = load_recipe(recipe_name, {"teachers": ["x"]} if recipe_name.startswith("rank") else {})
     if plain.training.pooling is None:
         overrides["pooling"] = "cls"
-    if recipe_name.startswith(("rank", "refine", "lists", "multicsr")):
+    if recipe_name.startswith(("rank", "refine", "lists", "multicsr", "dclr")):
         overrides["teachers"] = [{"model": str(tiny_model("bert")), "pooling": "mean"}]
     if plain.training.template is not None:  # the papers' are long in the tiny model's letters
         overrides |= {"template": "a man {sentence} is [MASK]", "max_length": 24}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 METHODS = (
     *("simcse", "rankcse", "rankencoder", "debcse", "refine", "lists", "promptbert", "sncse", "diffcse"),
-    *("esimcse", "arccse", "consert"),
+    *("esimcse", "arccse", "consert", "dclr", "pcl"),
     "cosent",
     *("tsdae", "infocse", "ct", "sbert", "isbert", "declutr"),
 )

@@ -13,6 +13,7 @@ from nearer.methods.arccse import ArcCSE, ArcCSESettings
 from nearer.methods.consert import ConSERT, ConSERTSettings
 from nearer.methods.contract import Batch, Inputs, Losses, Method, Modules, Outputs, Pass, RecordForm, Tokens
 from nearer.methods.ct import CT, CTSettings
+from nearer.methods.dclr import DCLR, DCLRSettings
 from nearer.methods.debcse import DebCSE, DebCSESettings
 from nearer.methods.declutr import DeCLUTR, DeCLUTRSettings
 from nearer.methods.diffcse import DiffCSE, DiffCSESettings
@@ -21,6 +22,7 @@ from nearer.methods.facts import MethodFacts, Paper
 from nearer.methods.infocse import InfoCSE, InfoCSESettings
 from nearer.methods.isbert import ISBERT, ISBERTSettings
 from nearer.methods.lists import ListsSettings, ScoredListsTraining
+from nearer.methods.pcl import PCL, PCLSettings
 from nearer.methods.promptbert import PromptBERT, PromptBERTSettings
 from nearer.methods.rankcse import RankCSE, RankCSESettings
 from nearer.methods.rankencoder import RankEncoderSettings, RankEncoderTraining
@@ -46,6 +48,8 @@ METHODS: dict[str, type[Method]] = {
         ESimCSE,
         ArcCSE,
         ConSERT,
+        DCLR,
+        PCL,
         ScoredPairs,
         TSDAE,
         InfoCSE,
@@ -87,8 +91,10 @@ def _load_entry_points() -> None:
 
 __all__ = [
     "CT",
+    "DCLR",
     "ISBERT",
     "METHODS",
+    "PCL",
     "SBERT",
     "SNCSE",
     "TSDAE",
@@ -98,6 +104,7 @@ __all__ = [
     "CTSettings",
     "ConSERT",
     "ConSERTSettings",
+    "DCLRSettings",
     "DeCLUTR",
     "DeCLUTRSettings",
     "DebCSE",
@@ -116,6 +123,7 @@ __all__ = [
     "MethodFacts",
     "Modules",
     "Outputs",
+    "PCLSettings",
     "Paper",
     "Pass",
     "PromptBERT",

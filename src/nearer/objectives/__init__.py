@@ -13,7 +13,9 @@ from nearer.objectives.list_order import list_order
 from nearer.objectives.margin_mse import margin_mse
 from nearer.objectives.masked_language import masked_language
 from nearer.objectives.mutual_information import mutual_information
+from nearer.objectives.noise_negatives import harder_noise, noise_cross_entropy
 from nearer.objectives.nt_xent import nt_xent
+from nearer.objectives.peer_contrast import agreement, group_contrast, group_logits
 from nearer.objectives.rank_regression import rank_regression
 from nearer.objectives.ranking_consistency import ranking_consistency
 from nearer.objectives.replaced_tokens import replaced_tokens
@@ -21,6 +23,7 @@ from nearer.objectives.scored_pairs import angle, cosent
 from nearer.objectives.sentence_pairs import cosine_regression, pair_classes
 
 __all__ = [
+    "agreement",
     "alternating_norm",
     "angle",
     "arc_con",
@@ -32,6 +35,9 @@ __all__ = [
     "cosine_regression",
     "fuse",
     "fused_ranking",
+    "group_contrast",
+    "group_logits",
+    "harder_noise",
     "info_nce",
     "list_mle",
     "list_net",
@@ -40,6 +46,7 @@ __all__ = [
     "masked_language",
     "masked_order",
     "mutual_information",
+    "noise_cross_entropy",
     "nt_xent",
     "pair_classes",
     "rank_regression",

@@ -58,6 +58,8 @@ def make_trainer(make_trainer: Callable[..., Trainer]) -> Callable[..., Trainer]
         {"precision": "bf16", "method": "esimcse", "queue_size": 20},
         {"precision": "float32", "method": "arccse", "shortest_masked": 9, "dropout": 0.0},
         {"precision": "float32", "method": "consert"},
+        {"precision": "float32", "method": "dclr", "teachers": ["mpnet"]},
+        {"precision": "float32", "method": "pcl"},
         {"precision": "float32", "method": "consert", "first_view": "token_cutoff", "kind": "mobilebert"},
         {"precision": "float32", **LISTS, "teachers": ["mpnet"]},
         {"precision": "bf16", **LISTS, "teachers": ["mpnet"], "max_length": 40},
