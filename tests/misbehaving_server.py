@@ -39,11 +39,15 @@ class ChatServer:
         self.url = ""
 
 
+class _Patient(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 64  # connections that wait: none is to be lost but those that a test wants lost
+
+
 @contextmanager
 def serving(rule: Rule = lambda body, _: echo(body), models: Reply | list[str] | None = None) -> Iterator[ChatServer]:
     server = ChatServer(rule, ["tiny"] if models is None else models)
-    http = ThreadingHTTPServer(("127.0.0.1", 0), _handler(server))
-    http.daemon_threads = True
+    http = _Patient(("127.0.0.1", 0), _handler(server))
     server.url = f"http://127.0.0.1:{http.server_address[1]}/v1"
     thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()

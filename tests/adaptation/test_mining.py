@@ -44,6 +44,7 @@ def test_pairs(tmp_path: Path) -> None:
     for first, second, _ in pairs:
         source = next(one for text, one in titled.items() if first in text)
         assert second.strip() in source.titled or source.text.replace(first, " ").strip() in second
+        assert first == source.title or source.number  # rather than its opening; only a first passage has one
     other = tmp_path / "again.jsonl"
     mine_pairs(PASSAGES, other, limit=20)
     assert other.read_bytes() == path.read_bytes()

@@ -357,7 +357,8 @@ def browser() -> Iterator[Any]:
 @pytest.mark.parametrize("chosen", [WHOLE, BASE], ids=["better", "kept"])
 def test_looked_at(browser: Any, tmp_path: Path, chosen: Any, size: str, scheme: str) -> None:
     path = tmp_path / "page.html"
-    path.write_text(render_page(make_outcome(chosen)), encoding="utf-8")
+    labels = FIGURES if chosen is WHOLE else None
+    path.write_text(render_page(make_outcome(chosen, labels=labels)), encoding="utf-8")
     width, height = SIZES[size]
     context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
     page, wrong = context.new_page(), []

@@ -258,6 +258,7 @@ class TestMethodsFromOutside:
         assert [trial.state for trial in found["half"].trials] == ["finished", "failed"]
         assert sum("IndexError" in failure for failure in outcome.failures) == 2 + 1
 
+    @pytest.mark.slow
     def test_a_diverging_trial_is_not_chosen(self, ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
         loss = SimCSE.loss
 
@@ -282,9 +283,9 @@ def test_a_text_that_nothing_can_be_held_out_of(ground: Ground) -> None:
 
 
 def test_mistakes_are_told_before_anything_runs(ground: Ground, trained: list[str]) -> None:
-    with pytest.raises(SettingError, match=r"line \d+: select_on: select_on: 'stsb' is a test set"):
+    with pytest.raises(SettingError, match=r"line \d+: select_on: 'stsb' is a test set"):
         league(ground.write(select_on=["stsb"]), ground.out)
-    with pytest.raises(SettingError, match=r"line \d+: test_on: tasks: 'stsb' needs the folder"):
+    with pytest.raises(SettingError, match=r"line \d+: test_on: 'stsb' needs the folder"):
         league(ground.write(select_on=["everyday"], test_on=["stsb"]), ground.out)
     assert trained == []
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+import yaml
 from test_method_contract import pack
+from test_processes import in_processes
 
+from nearer.encoder.packed_attention import FusedSelfAttention
 from nearer.training import resume, train
 from nearer.training.trainer import Trainer
 from nearer.training.working_copy import WorkingCopy
@@ -52,6 +56,18 @@ def test_weights_have_one_copy_in_lower_precision(make: Callable[..., Trainer], 
     assert len(masters) == len(set(masters))
 
 
+@pytest.mark.parametrize("method", ["infocse", "ct"])
+def test_projections_are_fused_where_tokens_are_packed(make: Callable[..., Trainer], method: str) -> None:
+    """Attention of other modules sees rectangles, which a fused one cannot read."""
+    trainer = make(method)
+    working = WorkingCopy(trainer.model, dtype=torch.bfloat16, packed=True, kernels=False)
+    fused = [name for name, module in working.model.named_modules() if isinstance(module, FusedSelfAttention)]
+    assert {name.split(".backbone.")[0] for name in fused} == {
+        "infocse": {"encoder"},
+        "ct": {"encoder", "method.second"},
+    }[method]
+
+
 @pytest.mark.parametrize("method", RESUMED)
 def test_resumed_to_the_bit(
     method: str,
@@ -74,3 +90,34 @@ def test_resumed_to_the_bit(
     whole, broken = weights(tmp_path / "whole"), weights(tmp_path / "broken")
     assert whole.keys() == broken.keys()
     assert all(torch.equal(whole[name], broken[name]) for name in whole)
+
+
+# each process draws its own masks and deletions, so there are none
+ALONE: dict[str, dict[str, Any]] = {
+    "tsdae": {"deletion_rate": 0.0},
+    "isbert": {},
+    "ct": {},
+}
+
+
+@pytest.mark.slow  # the contract's own test takes every kind of pass through two processes
+@pytest.mark.parametrize("method", ALONE)
+def test_two_processes_equal_one(
+    method: str, recipe: Path, corpus: Path, tmp_path: Path, weights: Callable[[Path], dict[str, Any]]
+) -> None:
+    settings = {"method": method, "head": False, **OF[method], **ALONE[method], "dropout": 0.0, "batch_size": 7}
+    settings |= {"max_steps": 4, "learning_rate": 1e-5, "select_on": [], "test_on": []}
+    train(recipe, corpus, out=tmp_path / "one", settings=settings)
+    in_processes(2, str(recipe), str(corpus), str(tmp_path / "two"), yaml.safe_dump(settings))
+    one, two = (
+        [json.loads(line) for line in (tmp_path / name / "metrics.jsonl").read_text().splitlines()]
+        for name in ("one", "two")
+    )
+    assert len(one) == len(two) == 4
+    for alone, together in zip(one, two, strict=True):
+        assert together["loss"] == pytest.approx(alone["loss"], rel=1e-3, abs=1e-5)
+        assert together["gradient_norm"] == pytest.approx(alone["gradient_norm"], rel=1e-2, abs=1e-5)
+    moments = {name: value for name, value in weights(tmp_path / "one").items() if name.endswith(":exp_avg")}
+    assert moments
+    for name, value in moments.items():
+        torch.testing.assert_close(weights(tmp_path / "two")[name], value, atol=1e-5, rtol=1e-2)

@@ -30,6 +30,7 @@ Mask = NDArray[np.bool_]
 
 QUERIES_AT_ONCE = 64
 KEPT_AT_ONCE = 512  # queries
+SHOWN_FROM = 10**8  # products of vectors: fewer take no time worth a bar
 BEYOND = 4  # times as many are asked of BM25, since some of the best are not shown
 
 
@@ -160,7 +161,8 @@ class Collection:
         hidden = torch.from_numpy(~shown).to(device)
         count = min(best, int(shown.sum()) - (left_out is not None))
         found = []
-        with progress_bar("searching", len(queries), "queries", shown=self.progress) as advance:
+        slow = len(queries) * len(self.texts) > SHOWN_FROM
+        with progress_bar("searching", len(queries), "queries", shown=self.progress and slow) as advance:
             for start in range(0, len(queries), QUERIES_AT_ONCE):
                 rows = torch.from_numpy(queries[start : start + QUERIES_AT_ONCE]).to(device)
                 scores = (rows @ texts.T).masked_fill(hidden, -2.0)

@@ -202,10 +202,11 @@ def match_labels(labels: Labels, documents: Collection[str], copies: Mapping[str
         )
     remarks = []
     if absent:
-        remarks.append(
-            f"{labels.source}: {len(absent):,} labelled documents are not among the documents ({named}) and count as "
-            f"not found; {len(labels) - len(queries):,} queries have no other answer and are left out"
-        )
+        told = f"{labels.source}: labelled documents that are not among the documents count as not found: {named}"
+        told += f" ({len(absent):,} in all)" if len(absent) > SHOWN else ""
+        lost_queries = len(labels) - len(queries)
+        told += f"; queries without another answer, left out: {lost_queries:,}" if lost_queries else ""
+        remarks.append(told)
     return replace(labels, queries=queries, gains=found, missing=missing, remarks=remarks)
 
 

@@ -40,15 +40,19 @@ class TrainingQueries:
 
 
 def find_training_views(
-    passages: Sequence[Passage], trained: NDArray[np.bool_], words: RareWords, random: np.random.Generator
+    passages: Sequence[Passage],
+    trained: NDArray[np.bool_],
+    words: RareWords,
+    random: np.random.Generator,
+    most: int | None = MOST_OF_A_PASSAGE,
 ) -> list[View]:
-    """Views of the passages that are trained on, in random order, a few of each passage."""
+    """Views of the passages that are trained on, in random order; `most` of a passage (None: all)."""
     views = find_views(passages, np.flatnonzero(trained).tolist(), words)
     taken: dict[int, int] = {}
     found, known = [], set()
     for number in random.permutation(len(views)).tolist():
         view = views[number]
-        if taken.get(view.passage, 0) < MOST_OF_A_PASSAGE and view.query not in known:
+        if (most is None or taken.get(view.passage, 0) < most) and view.query not in known:
             taken[view.passage] = taken.get(view.passage, 0) + 1
             known.add(view.query)
             found.append(view)

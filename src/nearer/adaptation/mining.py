@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from nearer.adaptation.judging import Collection, Kept
 from nearer.adaptation.made_tests import MadeTest
 from nearer.adaptation.material import (
+    MOST_OF_A_PASSAGE,
     choose_pairs,
     draw_queries,
     find_training_views,
@@ -51,8 +52,7 @@ class Mined:
 def mine_pairs(passages: Sequence[Passage], out: str | Path, *, limit: int | None = None, seed: int = 0) -> Mined:
     """Titles, headings, docstrings or openings with what they stand above: one pair of a passage at most."""
     path = _new(out)
-    views = choose_pairs(_views(passages, seed))[:limit]
-    return Mined(write_pairs(path, _some(views, "title, heading, docstring or opening")))
+    return Mined(write_pairs(path, _pairs(passages, limit, seed)))
 
 
 def mine_queries(
@@ -111,7 +111,7 @@ def mine_negatives(
         progress: Show bars.
     """
     path = _new(out)
-    views = _some(choose_pairs(_views(passages, seed))[:limit], "title, heading, docstring or opening")
+    views = _pairs(passages, limit, seed)
     asked = MadeTest(
         PAIRS, [view.query for view in views], np.array([view.passage for view in views]), [v.rest for v in views], 0.0
     )
@@ -197,9 +197,16 @@ def mine_lists(
     return Mined(count, len(drawn) - count)
 
 
-def _views(passages: Sequence[Passage], seed: int) -> list[View]:
+def _views(passages: Sequence[Passage], seed: int, most: int | None = MOST_OF_A_PASSAGE) -> list[View]:
     words = RareWords([passage.titled for passage in passages])
-    return find_training_views(passages, np.ones(len(passages), dtype=bool), words, np.random.default_rng([seed, 0]))
+    everything = np.ones(len(passages), dtype=bool)
+    return find_training_views(passages, everything, words, np.random.default_rng([seed, 0]), most)
+
+
+def _pairs(passages: Sequence[Passage], limit: int | None, seed: int) -> list[View]:
+    """One of a passage: its title if it has one, whatever else it has."""
+    views = choose_pairs(_views(passages, seed, most=None))[:limit]
+    return _some(views, "title, heading, docstring or opening")
 
 
 def _some(views: list[View], kinds: str) -> list[View]:

@@ -12,7 +12,7 @@ import typer
 
 from nearer.cli import options
 from nearer.cli.bundles import TEXT_READING, TextReading, with_bundles
-from nearer.cli.language_models import BATCH_HELP, LLM_HELP, KindName, tell_troubles
+from nearer.cli.language_models import BATCH_HELP, LLM_HELP, KindName, choose_batch, tell_troubles
 from nearer.cli.output import say, show_report, show_table
 from nearer.errors import InputError, SettingError
 
@@ -104,7 +104,7 @@ def lists(
         int | None, typer.Option(min=1, help="With --engine ray: number of workers. Default: 2.")
     ] = None,
     kind: Annotated[KindName, typer.Option(help="What runs the language model.")] = KindName.auto,
-    batch: Annotated[int, typer.Option(min=1, help=BATCH_HELP.format("lists"))] = 16,
+    batch: Annotated[int | None, typer.Option(min=1, help=BATCH_HELP.format("lists"))] = None,
     max_new_tokens: Annotated[
         int | None,
         typer.Option(
@@ -168,6 +168,7 @@ def lists(
     reading_options = text_reading.arguments()
     source = _source(corpus, starts, reading_options, model, pooling, clusters, per_cluster, seed, device)
     check_folder(out)
+    batch = choose_batch(batch, llm, device)
     if max_new_tokens is None:
         each = TOKENS_PER_LISTED_SENTENCE * steps
         max_new_tokens = each if method is MethodName.single_step else TOKENS_PER_SENTENCE

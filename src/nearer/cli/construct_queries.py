@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nearer.cli import options
-from nearer.cli.language_models import BATCH_HELP, LLM_HELP, KindName, tell_troubles
+from nearer.cli.language_models import LLM_HELP, KindName, tell_troubles
 from nearer.cli.output import say
 from nearer.errors import SettingError
 
@@ -47,7 +47,10 @@ def queries(
     encoding: options.Encoding = "utf-8",
     longest: Annotated[int, typer.Option(min=8, help="Words of a passage, at most.")] = LONGEST,
     kind: Annotated[KindName, typer.Option(help="What runs the language model.")] = KindName.auto,
-    batch: Annotated[int, typer.Option(min=1, help=BATCH_HELP.format("queries"))] = 16,
+    batch: Annotated[
+        int,
+        typer.Option(min=1, help="How many queries are written at the same time; with a server, requests in flight."),
+    ] = 16,
     max_new_tokens: Annotated[int, typer.Option(min=1, help="Most tokens of a query.")] = 64,
     temperature: Annotated[
         float,

@@ -11,7 +11,7 @@ import typer
 from nearer.cli import options
 from nearer.cli.bundles import TEXT_READING, TextReading, with_bundles
 from nearer.cli.construct_lists import DEFAULT_MODEL, load_encoder
-from nearer.cli.language_models import BATCH_HELP, LLM_HELP, KindName, tell_troubles
+from nearer.cli.language_models import BATCH_HELP, LLM_HELP, KindName, choose_batch, tell_troubles
 from nearer.cli.output import say, show_report, show_table
 from nearer.errors import SettingError
 
@@ -74,7 +74,7 @@ def triplets(
     ] = 2,
     longest: Annotated[int, typer.Option(min=4, help="Words of a sentence, at most.")] = 64,
     kind: Annotated[KindName, typer.Option(help="What runs the language model.")] = KindName.auto,
-    batch: Annotated[int, typer.Option(min=1, help=BATCH_HELP.format("sentences"))] = 16,
+    batch: Annotated[int | None, typer.Option(min=1, help=BATCH_HELP.format("sentences"))] = None,
     max_new_tokens: Annotated[int, typer.Option(min=1, help="Most tokens of a sentence.")] = 100,
     temperature: Annotated[
         float,
@@ -138,6 +138,7 @@ def triplets(
     if compared is not None:
         compared.fingerprint()
     check_folder(out)
+    batch = choose_batch(batch, llm, device)
     engine = load_engine(
         llm,
         kind=kind.value,

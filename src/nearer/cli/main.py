@@ -51,6 +51,8 @@ SENTENCES = {
 
 # Commands that count the texts they cut by themselves, or of which the length is a setting of the recipe
 TELL_THEMSELVES = ("serve", "train", "sweep", "league", "demo", "bench")
+# Commands that have no option for the length
+WITHOUT_LENGTH = ("adapt", "mine")
 # Arguments whose options have other names
 OPTIONS = {"overwrite": "--force", "force": "--force", "data": "--data DIR"}
 
@@ -194,7 +196,7 @@ def _tell_of_cut_texts(command: str) -> None:
         return
     setting = "--max-length of search build" if command == "search" else "--max-length"  # an index has one length
     for counts in _cut_texts():
-        say(f"note: {counts} ({setting})")
+        say(f"note: {counts}" if command in WITHOUT_LENGTH else f"note: {counts} ({setting})")
 
 
 def _cut_texts() -> list[Any]:

@@ -21,13 +21,13 @@ import yaml
 from filelock import FileLock, Timeout
 
 from nearer.errors import SettingError
-from nearer.evaluation import Task, load_tasks
+from nearer.evaluation import load_tasks
 from nearer.leagues.conclusion import Played, conclude
 from nearer.leagues.entries import Entry, count_runs, enter_methods
 from nearer.leagues.outcome import LeagueOutcome
 from nearer.leagues.page import write_outcome
 from nearer.leagues.plan import LeagueFile, read_league
-from nearer.leagues.runs import Job, is_scored, start_anew
+from nearer.leagues.runs import Job, data_hashes, is_scored, start_anew
 from nearer.leagues.workers import Workers, make_workers
 from nearer.storage.sealed import read_sealed, sealed_json
 from nearer.storage.whole import write_whole
@@ -153,17 +153,17 @@ def announce(source: str | Path, out: str | Path) -> list[str]:
     return [*lines, f"{trials + rest} runs of {plan.steps:,} steps: {total}; {done} are done"]
 
 
-def check_sources(file: LeagueFile, entries: Sequence[Entry]) -> tuple[dict[str, str], list[Task]]:
-    """Everything that the runs will read is there; a digest of each entry's text, and the tests."""
+def check_sources(file: LeagueFile, entries: Sequence[Entry]) -> tuple[dict[str, str], list[str]]:
+    """Everything that the runs will read is there; a digest of each entry's text, and of the data of each test."""
     plan = file.plan
     try:
         check_dev_tasks(plan.select_on, plan.data)
     except SettingError as error:
-        raise SettingError(f"{file.where('select_on')}: {error}") from None
+        raise SettingError(f"{file.where('select_on')}: {str(error).removeprefix('select_on: ')}") from None
     try:
-        tests = load_tasks(plan.test_on, plan.data)
+        tests = data_hashes(load_tasks(plan.test_on, plan.data))
     except SettingError as error:
-        raise SettingError(f"{file.where('test_on')}: {error}") from None
+        raise SettingError(f"{file.where('test_on')}: {str(error).removeprefix('tasks: ')}") from None
     read: dict[tuple[Any, ...], str] = {}
     texts = {}
     for entry in entries:
@@ -232,7 +232,7 @@ def _play(
     folder: Path,
     file: LeagueFile,
     standings: Sequence[Progress],
-    tests: Sequence[Task],
+    tests: Sequence[str],
     engine: str,
     workers: int | None,
     keep_models: bool,
@@ -331,6 +331,6 @@ def _write_recipe(folder: Path, entry: Entry) -> None:
     write_whole(path, yaml.safe_dump(entry.settings, sort_keys=False, allow_unicode=True))
 
 
-def _scored(standing: Progress, tests: Sequence[Task]) -> list[SweepRun]:
+def _scored(standing: Progress, tests: Sequence[str]) -> list[SweepRun]:
     """The runs of the chosen setting that have met the tests."""
     return [run for run in standing.finals if run.state == "finished" and is_scored(run.folder, tests)]

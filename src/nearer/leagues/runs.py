@@ -109,7 +109,7 @@ def read_cost(folder: Path) -> Cost:
 
 def score_run(folder: Path, tasks: Sequence[Task]) -> None:
     """Scores of the finished model, unless they are there for the same data."""
-    if is_scored(folder, tasks):
+    if is_scored(folder, data_hashes(tasks)):
         return
     model = load_model(folder / "model")
     started = time.perf_counter()
@@ -121,10 +121,15 @@ def score_run(folder: Path, tasks: Sequence[Task]) -> None:
     found.write_json(folder / SCORES)  # last: with it, both are there
 
 
-def is_scored(folder: Path, tasks: Sequence[Task]) -> bool:
+def data_hashes(tasks: Sequence[Task]) -> list[str]:
+    return [task.data_hash() for task in tasks]
+
+
+def is_scored(folder: Path, hashes: Sequence[str]) -> bool:
+    """Whether a run has met these tests. hashes: of their data."""
     if not (folder / SCORES).exists() or not (folder / ITEMS).exists():
         return False
-    return [score.data_hash for score in read_scores(folder / SCORES).scores] == [task.data_hash() for task in tasks]
+    return [score.data_hash for score in read_scores(folder / SCORES).scores] == list(hashes)
 
 
 def write_items(path: Path, items: Sequence[ItemScores | None]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -9,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from nearer.construct.engines.decoding import FAULTY, TokenSampling, directed
+from nearer.construct.engines.decoding import FAULTY, TokenSampling, directed, drawn
 from nearer.construct.requests import Request
 
 
@@ -57,3 +59,40 @@ def test_draws_follow_from_the_request() -> None:
     assert (choosing.draws(Request(5, 1, ""), 8) == choosing.draws(Request(5, 1, ""), 20)[:8]).all()
     assert (choosing.draws(Request(5, 1, ""), 8) != choosing.draws(Request(5, 2, ""), 8)).any()
     assert (choosing.draws(Request(5, 1, ""), 8) != choosing.draws(Request(1, 5, ""), 8)).any()
+
+
+@pytest.mark.parametrize("spread", [0.01, 1.0, 4.0])  # nearly uniform: a thousand tokens do not hold the mass
+def test_a_long_vocabulary_gives_the_tokens_of_a_whole_sort(spread: float) -> None:
+    generator = torch.Generator().manual_seed(0)
+    scores = (spread * torch.randn(6, 5000, generator=generator)).bfloat16().float()  # with many ties
+    draws = torch.tensor([0.0, 0.1, 0.5, 0.9, 0.99, 0.999999], dtype=torch.float64)
+    found = drawn(scores, draws, 0.8, 0.9)
+    for row, number, token in zip(scores.double(), draws.tolist(), found.tolist(), strict=True):
+        likely = torch.softmax(row / 0.8, dim=0).tolist()
+        order = sorted(range(len(likely)), key=lambda one: (-likely[one], one))
+        kept, mass = [], 0.0
+        for one in order:
+            if mass >= 0.9:
+                break
+            kept.append(one)
+            mass += likely[one]
+        passed, wanted = 0.0, kept[-1]
+        for one in kept:
+            passed += likely[one]
+            if passed > number * mass:
+                wanted = one
+                break
+        assert token == wanted
+
+
+def test_a_greedy_request_is_greedy_beside_others() -> None:
+    choosing = TokenSampling(1.0, 0.9, 3)
+    scores = torch.tensor([[0.0, 1.0, 0.9], [0.0, 1.0, 0.9]]).expand(2, 3)
+    requests = [Request(0, 0, "", greedy=True), Request(1, 0, "")]
+    chosen = set()
+    for number in range(30):
+        draws = torch.from_numpy(np.array([choosing.draws(replace(one, number=number), 4)[0] for one in requests]))
+        tokens = choosing.choose(scores, scores, torch.zeros(2), draws).tolist()
+        assert tokens[0] == 1
+        chosen.add(tokens[1])
+    assert len(chosen) > 1
