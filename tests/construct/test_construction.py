@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nearer.construct.construction import Construction
+from nearer.construct.construction import Construction, check_folder
 from nearer.errors import InputError, SettingError
 from nearer.storage.sealed import read_sealed_json
 
@@ -101,6 +101,17 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="cannot be written"):
         Construction(tmp_path / "file" / "d", ABOUT)
+
+
+def test_looking_at_a_folder_leaves_nothing_behind(tmp_path: Path) -> None:
+    check_folder(tmp_path / "new/deep")
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "kept").mkdir()
+    check_folder(tmp_path / "kept")
+    assert list(tmp_path.rglob("*")) == [tmp_path / "kept"]
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="cannot be written"):
+        check_folder(tmp_path / "file/in")
 
 
 def test_many_pieces_at_once_are_as_one_by_one(tmp_path: Path) -> None:

@@ -46,6 +46,10 @@ class TestRecords:
         reading = read_sentences(write('{"text": "one", "id": 7}', '{"sentence": "two"}'))
         assert read(reading) == ([(1, "one"), (2, "two")], {})
 
+    def test_queries_are_sentences_unless_there_is_a_text(self, write) -> None:
+        reading = read_sentences(write('{"query": "how", "passage": "p1"}', '{"query": "how", "text": "so"}'))
+        assert read(reading) == ([(1, "how"), (2, "so")], {})
+
     def test_field_names_in_any_case(self, write) -> None:
         assert list(read_pairs(write('{"Premise": "a", "Hypothesis": "b", "LABEL": 1}'))) == [Pair("a", "b", 1.0)]
 

@@ -12,7 +12,17 @@ import typer
 
 from nearer.cli import options
 from nearer.cli.bundles import TEXT_READING, TextReading, with_bundles
-from nearer.cli.language_models import BATCH_HELP, LLM_HELP, KindName, choose_batch, tell_troubles
+from nearer.cli.language_models import (
+    BATCH_HELP,
+    LLM_HELP,
+    Kind,
+    KindName,
+    Precision,
+    Temperature,
+    TopP,
+    choose_batch,
+    tell_troubles,
+)
 from nearer.cli.output import say, show_report, show_table
 from nearer.errors import InputError, SettingError
 
@@ -103,7 +113,7 @@ def lists(
     workers: Annotated[
         int | None, typer.Option(min=1, help="With --engine ray: number of workers. Default: 2.")
     ] = None,
-    kind: Annotated[KindName, typer.Option(help="What runs the language model.")] = KindName.auto,
+    kind: Kind = KindName.auto,
     batch: Annotated[int | None, typer.Option(min=1, help=BATCH_HELP.format("lists"))] = None,
     max_new_tokens: Annotated[
         int | None,
@@ -113,28 +123,13 @@ def lists(
             "for a whole list.",
         ),
     ] = None,
-    temperature: Annotated[
-        float,
-        typer.Option(
-            callback=options.finite, min=0, help="Temperature of sampling; 0 always takes the likeliest token."
-        ),
-    ] = 0.0,
-    top_p: Annotated[
-        float,
-        typer.Option(
-            callback=options.finite,
-            min=0,
-            max=1,
-            help="Draw from the likeliest tokens that together have this probability.",
-        ),
-    ] = 1.0,
+    temperature: Temperature = 0.0,
+    top_p: TopP = 1.0,
     seed: Annotated[
         int, typer.Option(min=0, max=options.LARGEST_SEED, help="Seed of clusters, first sentences and drawn tokens.")
     ] = 0,
     device: options.Device = None,
-    precision: Annotated[
-        str | None, typer.Option(help="Precision of the language model. Default: float32 on a CPU, bf16 on a GPU.")
-    ] = None,
+    precision: Precision = None,
     format: Annotated[options.FormatName, typer.Option(help="File format of the data set.")] = options.FormatName.jsonl,
     text_reading: TextReading = TEXT_READING,
 ) -> None:
@@ -142,9 +137,10 @@ def lists(
 
     OUT/data.jsonl has a list a line, OUT/about.json how it was made and what was rejected, and why.
     """
+    from nearer.construct.construction import check_folder
     from nearer.construct.engines import is_server, load_engine
     from nearer.construct.list_growth import ListSettings
-    from nearer.construct.lists import check_folder, construct_lists
+    from nearer.construct.lists import construct_lists
     from nearer.construct.requests import load_template
     from nearer.versions import library_versions
 

@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nearer.cli import options
-from nearer.cli.language_models import LLM_HELP, KindName, tell_troubles
+from nearer.cli.language_models import (
+    BATCH_HELP,
+    LLM_HELP,
+    Kind,
+    KindName,
+    Precision,
+    Temperature,
+    TopP,
+    choose_batch,
+    tell_troubles,
+)
 from nearer.cli.output import say
 from nearer.errors import SettingError
 
@@ -46,34 +56,16 @@ def queries(
     ] = None,
     encoding: options.Encoding = "utf-8",
     longest: Annotated[int, typer.Option(min=8, help="Words of a passage, at most.")] = LONGEST,
-    kind: Annotated[KindName, typer.Option(help="What runs the language model.")] = KindName.auto,
-    batch: Annotated[
-        int,
-        typer.Option(min=1, help="How many queries are written at the same time; with a server, requests in flight."),
-    ] = 16,
+    kind: Kind = KindName.auto,
+    batch: Annotated[int | None, typer.Option(min=1, help=BATCH_HELP.format("queries"))] = None,
     max_new_tokens: Annotated[int, typer.Option(min=1, help="Most tokens of a query.")] = 64,
-    temperature: Annotated[
-        float,
-        typer.Option(
-            callback=options.finite, min=0, help="Temperature of sampling; 0 always takes the likeliest token."
-        ),
-    ] = 0.7,
-    top_p: Annotated[
-        float,
-        typer.Option(
-            callback=options.finite,
-            min=0,
-            max=1,
-            help="Draw from the likeliest tokens that together have this probability.",
-        ),
-    ] = 0.9,
+    temperature: Temperature = 0.7,
+    top_p: TopP = 0.9,
     seed: Annotated[
         int, typer.Option(min=0, max=options.LARGEST_SEED, help="Seed of passages, styles and drawn tokens.")
     ] = 0,
     device: options.Device = None,
-    precision: Annotated[
-        str | None, typer.Option(help="Precision of the language model. Default: float32 on a CPU, bf16 on a GPU.")
-    ] = None,
+    precision: Precision = None,
     show: Annotated[int, typer.Option(min=0, help="Print so many queries, and as many rejected answers.")] = 0,
     format: Annotated[options.FormatName, typer.Option(help="File format of the data set.")] = options.FormatName.jsonl,
 ) -> None:
@@ -84,8 +76,8 @@ def queries(
     """
     from nearer.adaptation.documents import read_documents
     from nearer.adaptation.passages import split_passages
+    from nearer.construct.construction import check_folder
     from nearer.construct.engines import load_engine
-    from nearer.construct.lists import check_folder
     from nearer.construct.queries import QueryPassage, construct_queries
     from nearer.versions import library_versions
 
@@ -102,6 +94,7 @@ def queries(
         for passage in split_passages(document, longest)
     ]
     say(f"{len(passages):,} passages of at most {longest} words")
+    batch = choose_batch(batch, llm, device)
     engine = load_engine(
         llm,
         kind=kind.value,

@@ -11,7 +11,17 @@ import typer
 from nearer.cli import options
 from nearer.cli.bundles import TEXT_READING, TextReading, with_bundles
 from nearer.cli.construct_lists import DEFAULT_MODEL, load_encoder
-from nearer.cli.language_models import BATCH_HELP, LLM_HELP, KindName, choose_batch, tell_troubles
+from nearer.cli.language_models import (
+    BATCH_HELP,
+    LLM_HELP,
+    Kind,
+    KindName,
+    Precision,
+    Temperature,
+    TopP,
+    choose_batch,
+    tell_troubles,
+)
 from nearer.cli.output import say, show_report, show_table
 from nearer.errors import SettingError
 
@@ -73,31 +83,16 @@ def triplets(
         int, typer.Option(min=1, max=100, help="How often a sentence is asked for if answers break a rule.")
     ] = 2,
     longest: Annotated[int, typer.Option(min=4, help="Words of a sentence, at most.")] = 64,
-    kind: Annotated[KindName, typer.Option(help="What runs the language model.")] = KindName.auto,
+    kind: Kind = KindName.auto,
     batch: Annotated[int | None, typer.Option(min=1, help=BATCH_HELP.format("sentences"))] = None,
     max_new_tokens: Annotated[int, typer.Option(min=1, help="Most tokens of a sentence.")] = 100,
-    temperature: Annotated[
-        float,
-        typer.Option(
-            callback=options.finite, min=0, help="Temperature of sampling; 0 always takes the likeliest token."
-        ),
-    ] = 0.7,
-    top_p: Annotated[
-        float,
-        typer.Option(
-            callback=options.finite,
-            min=0,
-            max=1,
-            help="Draw from the likeliest tokens that together have this probability.",
-        ),
-    ] = 0.9,
+    temperature: Temperature = 0.7,
+    top_p: TopP = 0.9,
     seed: Annotated[
         int, typer.Option(min=0, max=options.LARGEST_SEED, help="Seed of sentences, prompts and drawn tokens.")
     ] = 0,
     device: options.Device = None,
-    precision: Annotated[
-        str | None, typer.Option(help="Precision of the language model. Default: float32 on a CPU, bf16 on a GPU.")
-    ] = None,
+    precision: Precision = None,
     show: Annotated[int, typer.Option(min=0, help="Print so many triplets, and as many rejected ones.")] = 0,
     model: Annotated[str, typer.Option(help="Encoder whose cosines stand in the table at the end.")] = DEFAULT_MODEL,
     pooling: options.Pooling = None,
@@ -112,8 +107,8 @@ def triplets(
     OUT/data.jsonl has a triplet a line (`nearer train syncse-bert-base --corpus OUT/data.jsonl`), OUT/about.json how it
     was made and what was rejected, and why.
     """
+    from nearer.construct.construction import check_folder
     from nearer.construct.engines import is_server, load_engine
-    from nearer.construct.lists import check_folder
     from nearer.construct.triplets import construct_triplets
     from nearer.text import read_triplets
     from nearer.versions import library_versions

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+import typer
+
+from nearer.cli import options
 from nearer.cli.output import say
 
 if TYPE_CHECKING:
@@ -25,6 +28,25 @@ class KindName(StrEnum):
     auto = "auto"
     transformers = "transformers"
     llama_cpp = "llama.cpp"
+
+
+Kind = Annotated[KindName, typer.Option(help="What runs the language model.")]
+Temperature = Annotated[
+    float,
+    typer.Option(callback=options.finite, min=0, help="Temperature of sampling; 0 always takes the likeliest token."),
+]
+TopP = Annotated[
+    float,
+    typer.Option(
+        callback=options.finite,
+        min=0,
+        max=1,
+        help="Draw from the likeliest tokens that together are so probable.",
+    ),
+]
+Precision = Annotated[
+    str | None, typer.Option(help="Precision of the language model. Default: float32 on a CPU, bf16 on a GPU.")
+]
 
 
 def choose_batch(asked: int | None, llm: str, device: str | None) -> int:

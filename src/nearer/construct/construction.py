@@ -251,3 +251,18 @@ def _write_data(path: Path, records: Iterator[dict[str, Any]], header: dict[str,
 def _short(value: Any) -> str:
     shown = json.dumps(value, ensure_ascii=False)
     return shown if len(shown) <= 40 else shown[:37] + "…"
+
+
+def check_folder(out: str | Path) -> None:
+    """That it can be written to is better known before models are loaded. A folder that is not there is not left."""
+    folder = Path(out)
+    new = [path for path in (folder, *folder.parents) if not path.exists()]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / ".writable"
+        probe.touch()
+        probe.unlink()
+        for path in new:
+            path.rmdir()
+    except OSError as error:
+        raise InputError(f"{out}: cannot be written ({error.strerror or error}).") from None

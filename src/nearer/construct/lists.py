@@ -194,17 +194,6 @@ def construct_lists(
         return _finished(building, starts, settings, len(missing), shown.pace)
 
 
-def check_folder(out: str | Path) -> None:
-    """That it can be written to is better known before models are loaded."""
-    try:
-        Path(out).mkdir(parents=True, exist_ok=True)
-        probe = Path(out) / ".writable"
-        probe.touch()
-        probe.unlink()
-    except OSError as error:
-        raise InputError(f"{out}: cannot be written ({error.strerror or error}).") from None
-
-
 def _starts(path: Path, source: StartSource, progress: bool) -> Starts:
     if path.exists():
         return read_starts(path)

@@ -148,7 +148,9 @@ def _listed(value: object) -> Sequence[object]:
 
 # How SNLI and its copies spell that people did not agree on a class
 UNLABELLED = ("-", "-1")
-SENTENCES = Shape("sentence", "sentences", (Field(("sentence", "text", "sent0")),), _sentence, plain_lines=True)
+SENTENCES = Shape(
+    "sentence", "sentences", (Field(("sentence", "text", "sent0", "query")),), _sentence, plain_lines=True
+)
 PAIRS = Shape(
     "pair",
     "pairs",
