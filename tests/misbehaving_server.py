@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from patience import HANG
 
 Reply = dict[str, Any] | tuple[int, str] | tuple[int, str, dict[str, str]] | str
 Rule = Callable[[dict[str, Any], int], Reply]  # the request's body, how often it has come; a str is a special trick
@@ -115,8 +116,10 @@ def _handler(server: ChatServer) -> type[BaseHTTPRequestHandler]:
     return Handler
 
 
-def wait_for(condition: Callable[[], bool], patience: float) -> None:
-    end = time.monotonic() + patience
-    while not condition():
-        assert time.monotonic() < end, "it never came"
-        time.sleep(0.002)
+def wait_for(condition: Callable[[], bool]) -> None:
+    pause = threading.Event()
+    for _ in range(100 * HANG):
+        if condition():
+            return
+        pause.wait(0.01)
+    raise AssertionError("it never came")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import email
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,11 @@ def few_docstrings(*, per_package: int, progress: bool) -> tuple[list[Docstring]
     return read_docstrings(folders, per_package=per_package, progress=progress)
 
 
-def test_it_shows_before_and_after_and_leaves_a_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_shows_before_and_after_and_leaves_a_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny_model: Callable[[str], Path]
+) -> None:
+    nearer.Encoder.load(tiny_model("bert"), pooling="mean", device="cpu").save(tmp_path / "tiny")
+    monkeypatch.setattr(module, "BASE", str(tmp_path / "tiny"))
     monkeypatch.setattr(module, "HELD_OUT", 20)
     monkeypatch.setattr(module, "read_docstrings", few_docstrings)
     monkeypatch.setattr(stages, "make_plan", lambda *given, **more: PLAN)
@@ -39,7 +44,7 @@ def test_it_shows_before_and_after_and_leaves_a_model(tmp_path: Path, monkeypatc
     for expected in (
         "about 2 min",
         "20 functions held out",
-        "wiki-mini, as it is",
+        "tiny, as it is",
         "adapted (",
         "95 % interval",
         "model:",

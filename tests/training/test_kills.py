@@ -121,7 +121,7 @@ def forked(*arguments: str) -> Iterator[tuple[Run, int]]:
             return int(answers.readline())
 
         if int(answers.readline()) == 1:
-            yield run, 8
+            yield run, 4
         else:  # importing torch for some GPUs starts threads
             yield in_an_interpreter(*arguments), FEWER_KILLS
         asked.close()

@@ -158,8 +158,10 @@ def test_a_teacher_that_is_a_plain_checkpoint_must_say_how_it_pools(
 def test_what_is_wrong_with_teachers_is_told_in_one_line(
     ranking_recipe: Callable[..., Path], recipe: Path, corpus: Path, tmp_path: Path
 ) -> None:
-    with pytest.raises(SettingError, match=r"^tiny: teachers: this method learns without"):
+    with pytest.raises(SettingError, match=r"^tiny: false_negative_threshold and teachers belong together"):
         train(recipe, corpus, teachers=["a"], out=tmp_path / "run")
+    with pytest.raises(SettingError, match=r"^tsdae-bert-base: teachers: this method learns without"):
+        train("tsdae-bert-base", corpus, teachers=["a"], out=tmp_path / "run")
     with pytest.raises(
         SettingError, match=r"^rankencoder: teachers: 2 given; one is needed, E1 \(--teacher MODEL\)\.$"
     ):

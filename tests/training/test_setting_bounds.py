@@ -19,6 +19,7 @@ from nearer.construct.debiased_sampler import DebiasedSettings
 from nearer.construct.engines.decoding import TokenSampling
 from nearer.errors import SettingError
 from nearer.methods import METHODS
+from nearer.methods.simcse import SimCSESettings
 from nearer.search.tuning import Wanted
 from nearer.serve.limits import Limits
 from nearer.serve.schemas import RerankBody, SearchBody
@@ -34,6 +35,7 @@ MODELS: dict[type[BaseModel], dict[str, Any]] = {
         method.Settings: {"teachers": ["x"]} if "teachers" in method.Settings.model_fields else {}
         for method in METHODS.values()
     },
+    SimCSESettings: {"teachers": ["x"], "false_negative_threshold": 0.9},  # one is nothing without the other
     RerankBody: {"model": "x", "query": "a", "documents": ["b"]},
     SearchBody: {"query": "a"},
 }

@@ -60,7 +60,7 @@ def flow(
     ] = None,
     data: Annotated[Path | None, typer.Option(help="Folder of the STS sets, for --tasks.")] = None,
     epochs: Annotated[int, typer.Option(min=1, help="How often the text is gone through.")] = 1,
-    seed: Annotated[int, typer.Option(help="Random numbers of the fit.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=options.LARGEST_SEED, help="Random numbers of the fit.")] = 0,
     loading: Loading = LOADING,
     text_reading: TextReading = TEXT_READING,
 ) -> None:

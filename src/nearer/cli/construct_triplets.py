@@ -49,9 +49,18 @@ def triplets(
     curate: Annotated[
         bool, typer.Option("--curate", help="Let the model score its triplets from 0 to 5, and keep the good ones.")
     ] = False,
-    alpha: Annotated[float | None, typer.Option(help="--curate: the least score of a positive. Default: 3.")] = None,
-    beta: Annotated[float | None, typer.Option(help="--curate: the highest score of a negative. Default: 3.")] = None,
-    gap: Annotated[float | None, typer.Option(help="--curate: the least difference of both. Default: 1.")] = None,
+    alpha: Annotated[
+        float | None,
+        typer.Option(callback=options.finite, help="--curate: the least score of a positive. Default: 3."),
+    ] = None,
+    beta: Annotated[
+        float | None,
+        typer.Option(callback=options.finite, help="--curate: the highest score of a negative. Default: 3."),
+    ] = None,
+    gap: Annotated[
+        float | None,
+        typer.Option(callback=options.finite, help="--curate: the least difference of both. Default: 1."),
+    ] = None,
     swap: Annotated[
         bool, typer.Option(help="--curate: swap positive and negative where the negative scores higher.")
     ] = True,

@@ -18,6 +18,8 @@ from nearer.construct.requests import TURN, Generated, Request
 from nearer.errors import ModelError, SettingError
 from patience import HANG
 
+SHORT = 1.0  # seconds: for a server that never answers
+
 
 @pytest.fixture(autouse=True)
 def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -27,7 +29,7 @@ def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def engine(url: str, *, temperature: float = 0.0, seed: int = 0, batch: int = 4, **more: Any) -> ChatServerEngine:
     choosing = TokenSampling(temperature, 0.9, seed)
-    return ChatServerEngine(Server.at(url), choosing, batch, 50, **{"first_wait": 0.001, "timeout": 30.0, **more})
+    return ChatServerEngine(Server.at(url), choosing, batch, 50, **{"first_wait": 0.001, "timeout": HANG, **more})
 
 
 def asked(count: int, **more: Any) -> deque[Request]:
@@ -41,7 +43,7 @@ def answers(made: ChatServerEngine, requests: deque[Request]) -> dict[int, Gener
 def test_many_requests_are_in_flight_and_all_are_answered() -> None:
     def rule(body: dict[str, Any], times: int) -> Any:
         if int(body["messages"][0]["content"].split()[1]) < 4:  # the first four wait for each other
-            wait_for(lambda: server.most >= 4, HANG)
+            wait_for(lambda: server.most >= 4)
         return echo(body)
 
     with serving(rule) as server:
@@ -102,10 +104,12 @@ def test_what_may_pass_is_asked_again_and_counted(trouble: Any, kind: str) -> No
         return trouble if times < 2 and body["messages"][0]["content"] != "prompt 1" else echo(body)
 
     with serving(rule) as server:
-        made = engine(server.url, timeout=0.2 if trouble == "never" else 30.0)
+        made = engine(server.url, timeout=SHORT if trouble == "never" else HANG)
         found = answers(made, asked(3))
         assert [found[n].text for n in range(3)] == [f"prompt {n} (greedy)" for n in range(3)]
-        assert made.troubles == {kind: 4}
+        assert set(made.troubles) == {kind}
+        # a loaded machine may be too slow for the short limit once more
+        assert made.troubles[kind] >= 4 if trouble == "never" else made.troubles[kind] == 4
 
 
 def test_a_server_that_stays_ill_ends_the_work_in_one_line() -> None:
