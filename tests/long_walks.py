@@ -52,7 +52,10 @@ LONG = re.compile(
             r"cli/test_process\.py::TestEndings::test_(interrupted_with_workers|json_for_another_program)",
             r"cli/test_visible_text\.py::TestCommands::test_rank_on_a_terminal",
             r"integrations/test_listwise_training\.py::test_the_example_runs",
-            r"docs/test_site_browser\.py::test_every_page_fits_the_window\[desktop",
+            r"docs/test_site_browser\.py::test_every_page_fits_the_window",
+            r"serve/test_serve_live\.py::test_two_models_and_their_page",
+            r"teachers/test_sample\.py::test_the_same_in_processes",
+            r"training/test_debcse_runs\.py::test_what_looks_different",
             # pages at every width and in every light [desktop, light]
             r"page/test_serve_page\.py::test_looked_at\[(phone-light|desktop-dark)",
             r"report/test_report_page\.py::test_looked_at\[(one-desktop-dark|one-phone|several-phone-light|several-desktop-dark)",

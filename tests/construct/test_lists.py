@@ -11,7 +11,7 @@ import pytest
 from scripted_engine import ScriptedEngine, counting, said
 
 from nearer.construct.list_growth import EMPTY, REPEATED, ListSettings
-from nearer.construct.lists import InProcess, ListsResult, check_folder, construct_lists
+from nearer.construct.lists import InProcess, ListsResult, construct_lists
 from nearer.construct.requests import Generated, Request, Template
 from nearer.construct.start_sentences import GivenStarts
 from nearer.errors import InputError, SettingError
@@ -190,11 +190,3 @@ def test_another_construction_is_refused_and_left_alone(build: Build, tmp_path: 
     with pytest.raises(SettingError, match="was begun with steps 3, 4 asked now"):
         build(tmp_path / "d", steps=4, minimum_steps=3)
     assert (tmp_path / "d/data.jsonl").read_bytes() == before
-
-
-def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="file/d: cannot be written"):
-        check_folder(tmp_path / "file" / "d")
-    check_folder(tmp_path / "new" / "d")
-    assert list((tmp_path / "new/d").iterdir()) == []
