@@ -145,7 +145,9 @@ def make_plan(
     plan = replace(plan, to_learn=max(FEWEST_TO_LEARN, min(plan.to_learn, 3 * plan.passages)))
     while _material(plan, speeds) > MATERIAL * budget and plan.to_learn > FEWEST_TO_LEARN:
         plan = replace(plan, to_learn=max(FEWEST_TO_LEARN, plan.to_learn // 2))
-    plan = replace(plan, steps=int(min(1000, TRAINING * budget / _step(plan, speeds))))
+    # what tests and material leave is for training too
+    left = max(TRAINING * budget, budget - _tests(plan, speeds) - _material(plan, speeds))
+    plan = replace(plan, steps=int(min(1000, left / _step(plan, speeds))))
     if not plan.trains:
         plan = replace(plan, steps=0)
     if speeds.query is not None:
