@@ -14,19 +14,22 @@ from nearer.cli.bundles import LOADING, TEXT_READING, Loading, TextReading, chec
 from nearer.cli.output import say, show_report
 from nearer.errors import SettingError
 
+FitCorpus = Annotated[
+    str | None, typer.Option(help="Text to fit on. With several --columns, all of them are used (NLI: sent0,sent1).")
+]
+FitTasks = Annotated[
+    str | None, typer.Option(help="Fit on the sentences of these tasks instead (target setting): stsb, or a file.")
+]
+FitData = Annotated[Path | None, typer.Option(help="Folder of the STS sets, for --tasks.")]
+
 
 @with_bundles
 def whiten(
     model: options.Model,
     out: Annotated[Path, typer.Option(help="Folder of the new model.")],
-    corpus: Annotated[
-        str | None,
-        typer.Option(help="Text to fit on. With several --columns, all of them are used (NLI: sent0,sent1)."),
-    ] = None,
-    tasks: Annotated[
-        str | None, typer.Option(help="Fit on the sentences of these tasks instead (target setting): stsb, or a file.")
-    ] = None,
-    data: Annotated[Path | None, typer.Option(help="Folder of the STS sets, for --tasks.")] = None,
+    corpus: FitCorpus = None,
+    tasks: FitTasks = None,
+    data: FitData = None,
     dimension: Annotated[int | None, typer.Option(min=1, help="Keep only so many directions. Default: all.")] = None,
     loading: Loading = LOADING,
     text_reading: TextReading = TEXT_READING,
@@ -37,10 +40,7 @@ def whiten(
 
     check_new_model(out)
     sentences = _sentences(corpus, tasks, data, text_reading)
-    encoder = Encoder.load(
-        model,
-        **loading.arguments(),
-    )
+    encoder = Encoder.load(model, **loading.arguments())
     made = fit(encoder, sentences, dimension=dimension, text=corpus or f"tasks {tasks}", progress=True)
     made.save(out)
     facts = made.provenance["whitening"]
@@ -51,14 +51,9 @@ def whiten(
 def flow(
     model: options.Model,
     out: Annotated[Path, typer.Option(help="Folder of the new model.")],
-    corpus: Annotated[
-        str | None,
-        typer.Option(help="Text to fit on. With several --columns, all of them are used (NLI: sent0,sent1)."),
-    ] = None,
-    tasks: Annotated[
-        str | None, typer.Option(help="Fit on the sentences of these tasks instead (target setting): stsb, or a file.")
-    ] = None,
-    data: Annotated[Path | None, typer.Option(help="Folder of the STS sets, for --tasks.")] = None,
+    corpus: FitCorpus = None,
+    tasks: FitTasks = None,
+    data: FitData = None,
     epochs: Annotated[int, typer.Option(min=1, help="How often the text is gone through.")] = 1,
     seed: Annotated[int, typer.Option(min=0, max=options.LARGEST_SEED, help="Random numbers of the fit.")] = 0,
     loading: Loading = LOADING,
@@ -70,10 +65,7 @@ def flow(
 
     check_new_model(out)
     sentences = _sentences(corpus, tasks, data, text_reading)
-    encoder = Encoder.load(
-        model,
-        **loading.arguments(),
-    )
+    encoder = Encoder.load(model, **loading.arguments())
     text = corpus or f"tasks {tasks}"
     made = fit_flow(encoder, sentences, epochs=epochs, seed=seed, text=text, progress=True)
     made.save(out)

@@ -197,7 +197,9 @@ class ChatServerEngine:
                 if isinstance(response, httpx.TimeoutException):
                     raise self._error("does not answer (time-out)")
                 if isinstance(response, httpx.RequestError):
-                    raise self._error(f"cannot be reached ({first_line(response)}); is the server running?")
+                    raise self._error(
+                        f"cannot be reached ({first_line(response)}); is the server running? Start it or correct this"
+                    )
                 if isinstance(response, BaseException):
                     raise response
                 if response.status_code not in PASSING or attempt == self.attempts:
