@@ -59,3 +59,31 @@ def random_model(shape: str, folder: Path, *, seed: int = 0) -> Path:
     for name in ("tokenizer.json", "tokenizer_config.json"):
         shutil.copyfile(TOKENIZER / name, folder / name)
     return folder
+
+
+def random_generator(model: Path, folder: Path, *, seed: int = 0) -> tuple[Path, str]:
+    """A masked language model beside a model, written into `folder`, and what it is in words.
+
+    DistilBERT is to BERT-base what it is to the model: as wide, with half of its layers, and with its tokens.
+    """
+    from transformers import AutoConfig, AutoTokenizer, DistilBertConfig, DistilBertForMaskedLM
+
+    beside = AutoConfig.from_pretrained(model)
+    layers = max(1, beside.num_hidden_layers // 2)
+    config = DistilBertConfig(
+        vocab_size=beside.vocab_size,
+        max_position_embeddings=beside.max_position_embeddings,
+        dim=beside.hidden_size,
+        n_layers=layers,
+        n_heads=beside.num_attention_heads,
+        hidden_dim=4 * beside.hidden_size,
+        pad_token_id=beside.pad_token_id or 0,
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        generator = DistilBertForMaskedLM(config)
+    with quiet():
+        generator.save_pretrained(folder)
+        AutoTokenizer.from_pretrained(model).save_pretrained(folder)
+    counted = "1 layer" if layers == 1 else f"{layers} layers"
+    return folder, f"a DistilBERT of random weights: {counted}, as wide as the model"

@@ -8,14 +8,17 @@ from typing import Any
 
 import torch
 
-from nearer.encoder import Encoder
-from nearer.methods import METHODS, Method
+from nearer.distributed import local_device
+from nearer.methods import Method, known_methods
 from nearer.text.reading import Reading, ReadOptions
 from nearer.text.scored_lists import ScoredLists
 from nearer.text.shapes import SHAPES
 from nearer.training.corpus import open_corpus
-from nearer.training.settings import TrainingSettings
+from nearer.training.recipes import check_recipe
+from nearer.training.run import starting_encoder
 from nearer.training.trainer import Trainer
+
+SIMCSE = {"method": "simcse", "pooling": "cls_before_head", "head": True}
 
 
 class Steps:
@@ -47,42 +50,38 @@ class Steps:
 
 
 def training_steps(
-    encoder_folder: str | Path,
+    model_folder: str | Path,
     corpus_path: str | Path,
     *,
     batch_size: int,
     max_length: int = 32,
     compile: bool = True,
-    precision: str = "auto",
-    piece: int | None = None,
-    device: str | None = None,
-    method: str = "simcse",
-    method_settings: Mapping[str, Any] | None = None,
-    data: str = "sentences",
+    recipe: Mapping[str, Any] = SIMCSE,
 ) -> Steps:
-    """Of SimCSE, or of another method, on sentences or on other `data`."""
-    settings = TrainingSettings.model_validate(
-        {
-            "method": method,
-            "model": str(encoder_folder),
-            "pooling": "cls_before_head",
-            "head": True,
-            "data": data,
-            "batch_size": batch_size,
-            "max_length": max_length,
-            "epochs": 1000,  # more steps than anybody measures
-            "compile": compile,
-            "precision": precision,
-            "piece": piece,
-        }
-    )
-    encoder = Encoder.load(encoder_folder, pooling=settings.pooling, device=device)
-    encoder.add_head(torch.Generator().manual_seed(0))
-    method_class = METHODS[method]
-    made: Method = method_class(method_class.Settings.model_validate(dict(method_settings or {})))
-    reading: Reading[Any] = Reading(corpus_path, SHAPES[data], ReadOptions())
-    if data == "scored":
+    """Of SimCSE, or of any other recipe's method and data.
+
+    max_length: tokens of a text with those that the tokenizer adds; the words of a template come on top.
+    """
+    bench = {
+        "model": str(model_folder),
+        "batch_size": batch_size,
+        "max_length": max_length,
+        "epochs": 1000,  # more steps than anybody measures
+        "max_steps": None,
+        "accumulation": 1,
+        "compile": compile,
+        "precision": "auto",
+    }
+    checked = check_recipe({**recipe, **bench}, "bench")
+    method: Method = known_methods()[checked.training.method](checked.method)
+    encoder, settings, _ = starting_encoder(checked.training, method, local_device())
+    if (template := encoder.settings.template) is not None:
+        settings = settings.model_copy(update={"max_length": max_length + template.size - sum(template.special)})
+    reading: Reading[Any]
+    if settings.data == "scored":
         reading = ScoredLists(corpus_path, ReadOptions())
-    made.prepare(encoder, reading, max_length=max_length if data == "scored" else None)
-    store, _ = open_corpus(reading, encoder, made, max_length, progress=False)
-    return Steps(Trainer(encoder, made, store, settings))
+    else:
+        reading = Reading(corpus_path, SHAPES[settings.data], ReadOptions())
+    store, _ = open_corpus(reading, encoder, method, settings.longest, progress=False)
+    method.prepare(encoder, reading, max_length=settings.longest)
+    return Steps(Trainer(encoder, method, store, settings))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from benchmarks.floor import LayerSizes, floor_seconds
 from benchmarks.memory import device_peak, out_of_memory, release
+from benchmarks.ours import SIMCSE, training_steps
 from benchmarks.papers import PapersLoop
 from benchmarks.peer import PeerLoop, peer_installed, peer_name, peer_precision
 from benchmarks.report import FLOOR, Row, compared
@@ -28,6 +29,7 @@ PAPERS, PLAIN, OURS = "papers' loop", "nearer, plain", "nearer"
 LISTS_SUBJECT = "training step, scored lists"
 CONTRAST, SCORED = "nearer, contrast of pairs", "nearer, scored lists"
 LISTED, DRAWN = 20, 8  # passages in a list, and drawn of it in a step
+WARM_UPS = 5  # at most
 DOES_NOT_FIT = "does not fit in memory"
 
 
@@ -37,7 +39,7 @@ class StepBench:
 
     folder: a plain checkpoint; layout: the same model in the layout of sentence-transformers. sizes: of its layers,
     where they can be counted. warm_up: steps taken before any is timed. ranked: measure the ranking methods too,
-    RankEncoder with so many corpus sentences.
+    RankEncoder with so many corpus sentences. recipes: by name, settings of further methods to measure.
     """
 
     folder: Path
@@ -52,6 +54,7 @@ class StepBench:
     peers: bool
     scratch: Path
     ranked: int | None = None
+    recipes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def competitors(self, batch: int, max_length: int) -> dict[str, Callable[[], Steps]]:
         """By name, what starts each of them."""
@@ -63,13 +66,17 @@ class StepBench:
             found[peer_name()] = partial(
                 PeerLoop, self.layout, self.sentences, device=self.device, output=self.scratch, **shared
             )
+        ours = partial(training_steps, self.folder, self.corpus, **shared)
+        on_gpu = self.device.type == "cuda"
         # compiling for a CPU takes longer than it saves
-        ways = {PLAIN: False, OURS: True} if self.device.type == "cuda" else {OURS: False}
-        for name, compiled in ways.items():
-            found[name] = partial(our_steps, self.folder, self.corpus, compile=compiled, **shared)
-        for name, method in self.ranking_methods().items():
-            found[name] = partial(found[OURS], **method)
+        for name, compiled in ({PLAIN: False, OURS: True} if on_gpu else {OURS: False}).items():
+            found[name] = partial(ours, compile=compiled)
+        for name, recipe in {**self.ranking_methods(), **self.named_recipes()}.items():
+            found[name] = partial(ours, compile=on_gpu, recipe=recipe)
         return found
+
+    def named_recipes(self) -> dict[str, Mapping[str, Any]]:
+        return {f"{OURS}, {name}": recipe for name, recipe in self.recipes.items()}
 
     def ranking_methods(self) -> dict[str, dict[str, Any]]:
         """By name: methods with teachers, whose vectors of all sentences are made before the first step."""
@@ -93,16 +100,8 @@ class StepBench:
 
 
 def _method(name: str, **settings: Any) -> dict[str, Any]:
-    return {"method": name, "method_settings": settings}
-
-
-def our_steps(folder: Path, corpus: Path, *, batch_size: int, max_length: int, compile: bool, **method: Any) -> Steps:
-    from benchmarks.ours import training_steps
-
-    steps: Steps = training_steps(
-        folder, corpus, batch_size=batch_size, max_length=max_length, compile=compile, precision="auto", **method
-    )
-    return steps
+    """A method on what SimCSE trains."""
+    return {**SIMCSE, "method": name, **settings}
 
 
 def pair_rows(bench: StepBench, batch: int, max_length: int, tell: Callable[[str], None]) -> list[Row]:
@@ -117,7 +116,14 @@ def pair_rows(bench: StepBench, batch: int, max_length: int, tell: Callable[[str
         found[peer_name()] = partial(
             PeerLoop, bench.layout, titles, positives=texts, device=bench.device, output=bench.scratch, **shared
         )
-    found[OURS] = partial(our_steps, bench.folder, file, compile=bench.device.type == "cuda", data="pairs", **shared)
+    found[OURS] = partial(
+        training_steps,
+        bench.folder,
+        file,
+        compile=bench.device.type == "cuda",
+        recipe={**SIMCSE, "data": "pairs"},
+        **shared,
+    )
     rows = _measured(bench, Row(PAIRS_SUBJECT, "", batch=batch, max_length=max_length), found, tell)
     release(bench.device)
     return compared(rows, [peer_name()])
@@ -136,16 +142,14 @@ def list_rows(bench: StepBench, queries: int, max_length: int, tell: Callable[[s
     compile, tokens = bench.device.type == "cuda", dict[str, float]()
 
     def start(name: str, corpus: Path, **settings: Any) -> Steps:
-        from benchmarks.ours import training_steps
-
         steps = training_steps(bench.folder, corpus, max_length=max_length, compile=compile, **settings)
         tokens[name] = steps.tokens_a_step()
         return steps
 
-    teacher = {"teachers": [{"model": str(bench.folder), "pooling": "mean"}]}
+    taught = _method("lists", data="scored", teachers=[{"model": str(bench.folder), "pooling": "mean"}])
     found: dict[str, Callable[[], Steps]] = {
-        CONTRAST: partial(start, CONTRAST, pairs, batch_size=queries * DRAWN, data="pairs"),
-        SCORED: partial(start, SCORED, lists, batch_size=queries, data="scored", **_method("lists", **teacher)),
+        CONTRAST: partial(start, CONTRAST, pairs, batch_size=queries * DRAWN, recipe={**SIMCSE, "data": "pairs"}),
+        SCORED: partial(start, SCORED, lists, batch_size=queries, recipe=taught),
     }
     rows = _measured(bench, Row(LISTS_SUBJECT, "", batch=queries, max_length=max_length), found, tell)
     release(bench.device)
@@ -174,18 +178,21 @@ def titles_and_texts(sentences: Sequence[str], max_length: int) -> tuple[list[st
 def step_rows(bench: StepBench, batch: int, max_length: int, rate: float, tell: Callable[[str], None]) -> list[Row]:
     """All competitors at one batch size, with the floor that the arithmetic sets at `rate` operations a second."""
     case = Row(SUBJECT, "", batch=batch, max_length=max_length)
-    rows = _beside_simcse(_measured(bench, case, bench.competitors(batch, max_length), tell), bench)
+    measured = _measured(bench, case, bench.competitors(batch, max_length), tell)
     release(bench.device)
+    recipes = bench.named_recipes()
+    measured = _beside_simcse(measured, {*bench.ranking_methods(), *recipes})
+    rows = [row for row in measured if row.what not in recipes]
     if bench.sizes is not None:
         seconds = floor_seconds(bench.sizes, np.minimum(bench.lengths, max_length), batch, rate)
         rows.append(replace(case, what=FLOOR, seconds=seconds, note="no padding, at the matrix rate"))
-    return compared(rows, [PAPERS, peer_name()])
+    # peers and floor are those of SimCSE's step: they say nothing of what another recipe computes
+    return [*compared(rows, [PAPERS, peer_name()]), *(row for row in measured if row.what in recipes)]
 
 
-def _beside_simcse(rows: list[Row], bench: StepBench) -> list[Row]:
-    """Rows of the ranking methods say what their step costs beside ours of SimCSE."""
+def _beside_simcse(rows: Sequence[Row], names: Collection[str]) -> list[Row]:
+    """Rows of these names say what their step costs beside ours of SimCSE."""
     usual = next((row.seconds for row in rows if row.what == OURS), None)
-    names = bench.ranking_methods()
     return [
         replace(row, note=f"{row.note}, {row.seconds / usual:.2f} × a step of SimCSE")
         if row.what in names and usual and row.seconds
@@ -213,7 +220,7 @@ def _measured(
                 rows[name],
                 seconds=timing.median,
                 rounds=timing.rounds,
-                start_up=max(0.0, running[name].seconds - bench.warm_up * timing.median),
+                start_up=max(0.0, running[name].seconds - running[name].taken * timing.median),
                 memory=running[name].memory,
                 note=bench.precision(name),
             )
@@ -225,9 +232,10 @@ def _measured(
 
 @dataclass(frozen=True)
 class _Running:
-    """A competitor after its warm-up: what it took until then in seconds and, at most, in memory."""
+    """A competitor after its warm-up: the steps taken until then, in how many seconds and, at most, in what memory."""
 
     steps: Steps
+    taken: int
     seconds: float
     memory: int | None
 
@@ -239,11 +247,23 @@ def _started(bench: StepBench, start: Callable[[], Steps]) -> _Running | None:
     try:
         with device_peak(bench.device) as peak:
             steps = start()
-            time_steps(steps, bench.warm_up)
+            taken = warm_up(steps, bench.warm_up)
     except (RuntimeError, MemoryError) as error:
         if steps is not None:
             steps.close()
         if not out_of_memory(error):
             raise
         return None
-    return _Running(steps, time.perf_counter() - began, peak.used)
+    return _Running(steps, taken, time.perf_counter() - began, peak.used)
+
+
+def warm_up(steps: Steps, count: int) -> int:
+    """Take `count` steps, and as many again while one of them met a batch of a new shape, which is captured first.
+
+    Returns how many steps were taken.
+    """
+    taken, before = 0, None
+    while taken < WARM_UPS * count and before != (now := getattr(steps, "start_up_seconds", 0.0)):
+        time_steps(steps, count)
+        taken, before = taken + count, now
+    return taken

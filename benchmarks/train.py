@@ -15,11 +15,13 @@ from benchmarks.floor import LayerSizes
 from benchmarks.machine import measure_ceilings
 from benchmarks.memory import release
 from benchmarks.models import model_or_shape
+from benchmarks.ours import training_steps
 from benchmarks.peer import MISSING_PEER, peer_installed
 from benchmarks.profile import STEPS as PROFILED_STEPS
 from benchmarks.profile import profile_steps
+from benchmarks.recipes import on_the_bench, sentence_recipes
 from benchmarks.report import Report, Row, new_report
-from benchmarks.steps import DRAWN, PAPERS, StepBench, list_rows, our_steps, pair_rows, step_rows
+from benchmarks.steps import DRAWN, PAPERS, StepBench, list_rows, pair_rows, step_rows
 from benchmarks.text import corpus_text, own_cache, write_sentences
 from nearer.distributed import local_device
 from nearer.encoder import Encoder
@@ -38,7 +40,7 @@ class TrainBench:
     epoch: whole runs too, over `sizes` sentences (None: the usual numbers as far as the text goes). ranking: steps of
     RankCSE and RankEncoder too, the latter with `ranked` corpus sentences. pairs: steps on titles and texts too, 32
     pairs of up to 128 tokens. lists: steps on scored lists too, 48 queries with passages of up to 256 tokens (on a CPU
-    4 and 64).
+    4 and 64). recipes: steps of these too, as far as they learn from sentences alone.
     """
 
     batches: Sequence[int] | None = None
@@ -56,6 +58,7 @@ class TrainBench:
     ranked: int | None = None
     pairs: bool = False
     lists: bool = False
+    recipes: Sequence[str] = ()
 
     def check(self) -> None:
         if self.model is not None and self.shape is not None:
@@ -64,6 +67,7 @@ class TrainBench:
             raise SettingError("--batch: 1 leaves no negatives; 2 at least.")
         if min(self.max_lengths) < 3:
             raise SettingError(f"--max-length: {min(self.max_lengths)} leaves no room for a sentence (3 at least).")
+        sentence_recipes(self.recipes)
         if self.epoch and self.data is not None:
             load_tasks(["stsb-dev"], self.data)
 
@@ -109,6 +113,7 @@ def bench_train(
         if wanted.ranked:
             text.check_enough(wanted.ranked, "--ranked")
         sample = text.sentences[:for_steps]
+        recipes = on_the_bench(sentence_recipes(wanted.recipes), folder, scratch)
         bench = StepBench(
             folder=folder,
             layout=scratch / "layout",
@@ -122,6 +127,7 @@ def bench_train(
             peers=wanted.peers,
             scratch=scratch,
             ranked=wanted.ranked,
+            recipes=recipes.settings,
         )
         tell("the machine's limits")
         limits = measure_ceilings(device)
@@ -129,7 +135,7 @@ def bench_train(
         rows: list[Row] = []
         profile: dict[str, Any] | None = None
         lengths = _lengths(bench, wanted.max_lengths[0])
-        notes = [f"model: {model}", f"text: {text.described}; {lengths}", *_left_out(bench)]
+        notes = [f"model: {model}", f"text: {text.described}; {lengths}", *recipes.notes, *_left_out(bench)]
 
         def report() -> Report:
             return new_report("train", device, limits, {**asdict(wanted), "warm_up": warm_up}, rows, notes, profile)
@@ -169,7 +175,7 @@ def _papers_step(rows: Sequence[Row], max_length: int) -> float | None:
 def _profile(bench: StepBench, batch: int, max_length: int, tell: Callable[[str], None]) -> dict[str, Any]:
     tell(f"batch {batch}, {max_length} tokens: profile")
     on_gpu = bench.device.type == "cuda"
-    steps = our_steps(bench.folder, bench.corpus, batch_size=batch, max_length=max_length, compile=on_gpu)
+    steps = training_steps(bench.folder, bench.corpus, batch_size=batch, max_length=max_length, compile=on_gpu)
     try:
         return {"batch": batch, "max_length": max_length, **profile_steps(steps, bench.warm_up, bench.device)}
     finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +19,7 @@ from nearer.adaptation import stages
 from nearer.adaptation.adapt import adapt
 from nearer.adaptation.models import name_teachers
 from nearer.adaptation.outcome import Outcome, tell_labels
-from nearer.adaptation.plan import Plan
+from nearer.adaptation.plan import Plan, Speeds
 from nearer.cli.main import app
 from nearer.errors import InputError, ModelError, SettingError
 from nearer.search.setup import read_setup
@@ -163,6 +164,15 @@ def test_a_dry_run_writes_nothing(documents: Path, models: dict[str, Any], tmp_p
     found = adapt(documents, tmp_path / "out", **models, dry_run=True, budget="1h")
     assert isinstance(found, Plan)
     assert not (tmp_path / "out").exists()
+
+
+def test_a_budget_that_is_too_short_is_told(
+    documents: Path, models: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(arguments, "measure_speeds", lambda *given: Speeds(1.0, 0.0, None))
+    adapt(documents, tmp_path / "out", **models, dry_run=True, budget="30s", say=told.append)
+    assert re.search(r"takes about \d+ min, more than the budget \(30s\)", told[-1])
 
 
 class TestBadInput:

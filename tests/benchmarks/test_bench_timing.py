@@ -9,6 +9,7 @@ import torch
 
 from benchmarks.memory import process_peak
 from benchmarks.peer import _Paced
+from benchmarks.steps import WARM_UPS, warm_up
 from benchmarks.timing import Timing, alternate, split_in_rounds, time_steps
 
 
@@ -32,6 +33,27 @@ def test_a_round_begins_and_ends_with_an_idle_device() -> None:
     steps = Recorded()
     assert time_steps(steps, 3) > 0
     assert steps.calls == ["synchronize", "advance", "advance", "advance", "synchronize"]
+
+
+class Capturing(Recorded):
+    """Steps that capture something at these of them."""
+
+    start_up_seconds = 0.0
+
+    def __init__(self, at: set[int]) -> None:
+        super().__init__()
+        self.at = at
+
+    def advance(self) -> None:
+        super().advance()
+        self.start_up_seconds += 2.0 * (self.calls.count("advance") in self.at)
+
+
+@pytest.mark.parametrize(("at", "taken"), [(set(), 3), ({1}, 6), ({2, 6}, 9), (set(range(100)), 3 * WARM_UPS)], ids=str)
+def test_the_warm_up_ends_when_no_shape_is_new(at: set[int], taken: int) -> None:
+    steps = Capturing(at)
+    assert warm_up(steps, 3) == taken
+    assert steps.calls.count("advance") == taken
 
 
 def test_competitors_take_turns() -> None:

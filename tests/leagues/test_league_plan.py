@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nearer.errors import SettingError
+from nearer.leagues.conclusion import find_published
 from nearer.leagues.entries import enter_methods
 from nearer.leagues.plan import LeaguePlan, Range, read_league
 from nearer.leagues.trials import choose_trials, draw_points
@@ -207,6 +208,15 @@ def test_the_league_of_the_benchmarks_can_be_entered() -> None:
     assert all(len(entry.trials) == 4 for entry in entries)
     assert {entry.settings["max_steps"] for entry in entries} == {1000}
     assert {entry.facts.name for entry in entries} >= {"simcse", "rankcse", "rankencoder", "debcse", "refine"}
+
+
+def test_figures_were_published_of_all_that_the_benchmarks_league_has() -> None:
+    """A name that is misspelt would leave its method without a published figure, and nobody would notice."""
+    file = read_league(Path(__file__).parents[2] / "benchmarks" / "league-mobilebert.yaml")
+    titles = {entry.method: entry.facts.title for entry in enter_methods(file)}
+    named = {name: file.plan.methods[name].published or title for name, title in titles.items()}
+    found = {name: {row.kind for row in find_published(called, "BERT-base")} for name, called in named.items()}
+    assert {name for name, kinds in found.items() if "sts" not in kinds} == {"tsdae"}  # no paper here has its average
 
 
 def test_the_file_of_the_documents_can_be_read(tmp_path: Path) -> None:

@@ -37,11 +37,12 @@ def train_students(
 ) -> None:
     """One learns the judges' lists if these know more than the base; one learns pairs if no model teaches."""
     plan, say = work.plan, work.say
-    views = find_training_views(work.passages, trained, work.words, work.random("views"))
     unlike = set() if work.labels is None else work.labels.keys  # what is measured with is not learnt from
-    views = [view for view in views if key_of(view.query) not in unlike]
     learns_lists = above >= WORTH_LEARNING
     learns_pairs = not work.models.teachers and work.models.cross is None
+    enough = None if learns_pairs else plan.to_learn + len(unlike)
+    views = find_training_views(work.passages, trained, work.words, work.random("views"), count=enough)
+    views = [view for view in views if key_of(view.query) not in unlike]
     written: list[Written] = []
     if work.writer is not None and plan.written and (learns_lists or learns_pairs):
         numbers = np.flatnonzero(trained).tolist()

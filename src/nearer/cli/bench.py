@@ -50,6 +50,9 @@ def train(
     ] = None,
     profile: Annotated[bool, typer.Option("--profile", help="Show where the time of our step goes.")] = False,
     ranking: Annotated[bool, typer.Option("--ranking", help="Steps of RankCSE and RankEncoder too.")] = False,
+    recipes: Annotated[
+        str | None, typer.Option(help="Steps of these too, such as promptbert-bert-base,diffcse-bert-base.")
+    ] = None,
     pairs: Annotated[
         bool, typer.Option("--pairs", help="Steps on 32 pairs of a title and a text of 128 tokens too.")
     ] = False,
@@ -84,6 +87,7 @@ def train(
         ranked=None if ranked is None else counts(ranked, "--ranked")[0],
         pairs=pairs,
         lists=lists,
+        recipes=[] if recipes is None else [name for part in recipes.split(",") if (name := part.strip())],
     )
 
     def keep(report: Report) -> None:

@@ -1,7 +1,8 @@
-"""Figures that others published, to stand beside measured ones: those of the five papers, and MTEB's of known models.
+"""Figures that others published, to stand beside measured ones: those in the five papers' tables, and MTEB's.
 
-They are read from `bundled/published.tsv`, each row with the table it is from. A published figure is never mixed with
-measured ones: it carries its source, and its protocol says on what it can be compared.
+A paper's table has its own method and those that it compares with. Rows are read from `bundled/published.tsv`, each
+with the table it is from. A published figure is never mixed with measured ones: it carries its source, and its protocol
+says on what it can be compared.
 """
 
 from __future__ import annotations

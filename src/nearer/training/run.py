@@ -217,7 +217,7 @@ def _carry_out(
         )
     torch.manual_seed(settings.seed)
     method: Method = known_methods()[settings.method](recipe.method)
-    encoder, settings, noted = _encoder(settings, method, device)
+    encoder, settings, noted = starting_encoder(settings, method, device)
     remarks += noted
     shown = progress and distributed.rank() == 0
     reading = dev.reading
@@ -261,7 +261,7 @@ def _carry_out(
     return result or TrainedModel(folder, folder / "model", state.best_step, state.best_score, None)
 
 
-def _encoder(
+def starting_encoder(
     settings: TrainingSettings, method: Method, device: torch.device
 ) -> tuple[Encoder, TrainingSettings, list[str]]:
     """The encoder to start from, with dropout where the method's views need it; settings as used, and remarks."""
