@@ -33,6 +33,8 @@ browser:
 	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || \
 	{ SUDO=$$(command -v sudo || true); $$SUDO apt-get update -qq && $$SUDO apt-get install -y -qq --no-install-recommends chromium; }
 
+# without bytecode, every run would rewrite the assertions of all tests, and every process compile the package
+test: export PYTHONDONTWRITEBYTECODE =
 test: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
 

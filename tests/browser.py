@@ -57,7 +57,9 @@ def started_browser() -> Iterator[Any]:
     playwright.expect.set_options(timeout=PAGE)
     with playwright.sync_playwright() as running:
         # as root, and in containers, Chromium has no sandbox to use
-        started = running.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-dev-shm-usage"])
+        started = running.chromium.launch(
+            executable_path=path, args=["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
+        )
         yield started
         started.close()
 

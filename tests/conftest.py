@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import os
 from collections.abc import Callable
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import hypothesis
 import pytest
+import typer.testing
 
 pytest_plugins = ["long_walks", "not_covered"]
 
@@ -27,6 +29,10 @@ if importlib.util.find_spec("hypothesis.internal.conjecture.providers") is not N
     providers = importlib.import_module("hypothesis.internal.conjecture.providers")
     assert callable(providers._get_local_constants)
     providers._get_local_constants = lambda: providers._local_constants
+
+# Typer's runner builds all commands anew for each call: reading their signatures takes longer than most commands do
+assert callable(typer.testing._get_command)
+typer.testing._get_command = functools.cache(typer.testing._get_command)
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")

@@ -56,7 +56,8 @@ for line in sys.stdin:
     child = os.fork()
     if child == 0:
         try:
-            run(*sys.argv[1:4], int(line))
+            moment, folder = line.rstrip("\\n").split(" ", 1)
+            run(folder, *sys.argv[1:], int(moment))
         except BaseException:
             traceback.print_exc()
             os._exit(1)
@@ -102,7 +103,8 @@ for line in sys.stdin:
 """
 ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
 needs_proc = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="whether a fork is safe is read in /proc")
-Run = Callable[[int], int]  # dies at this moment, returns how it ended
+Run = Callable[[Path, int], int]  # in this folder, dies at this moment, returns how it ended
+NEVER = 10**9
 FEWER_KILLS = 2  # where each costs the imports
 
 
@@ -115,8 +117,8 @@ def forked(*arguments: str) -> Iterator[tuple[Run, int]]:
         assert server.stdout is not None
         asked, answers = server.stdin, server.stdout
 
-        def run(moment: int) -> int:
-            asked.write(f"{moment}\n")
+        def run(folder: Path, moment: int) -> int:
+            asked.write(f"{moment} {folder}\n")
             asked.flush()
             return int(answers.readline())
 
@@ -133,8 +135,8 @@ def started(*arguments: str) -> Iterator[tuple[Run, int]]:
 
 
 def in_an_interpreter(*arguments: str) -> Run:
-    return lambda moment: (
-        subprocess.run([sys.executable, "-c", ALONE, *arguments, str(moment)], env=ONE_THREAD).returncode
+    return lambda folder, moment: (
+        subprocess.run([sys.executable, "-c", ALONE, str(folder), *arguments, str(moment)], env=ONE_THREAD).returncode
     )
 
 
@@ -154,16 +156,16 @@ def test_kills(
         recipe.write_text(recipe.read_text().replace("epochs: 2", "epochs: 1"))
     folders = [tmp_path / name for name in ("killed", "alone", "here")]
     killed, alone, here = folders
-    with processes(str(killed), str(recipe), str(corpus)) as (run, kills):
+    with processes(str(recipe), str(corpus)) as (run, kills):
         for _ in range(3 * kills):
             # most runs die early on, so that all deaths are spread over one training
-            status = run(draw.randint(2, 22) if died < kills else 10**9)
+            status = run(killed, draw.randint(2, 22) if died < kills else NEVER)
             if status == 0:
                 break
             assert status == -signal.SIGKILL
             died += 1
-    assert died == kills
-    assert in_an_interpreter(str(alone), str(recipe), str(corpus))(10**9) == 0
+        assert died == kills
+        assert run(alone, NEVER) == 0
     with a_past(recipe, corpus, tmp_path / "other"):
         train(recipe, corpus, out=here)
     of_killed, *others = (weights(folder) for folder in folders)
