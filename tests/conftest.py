@@ -18,6 +18,7 @@ pytest_plugins = ["long_walks", "not_covered"]
 # every run, so that it fails where the code changed and nowhere else; `make fuzz` looks for new ones.
 hypothesis.settings.register_profile(
     "patient",
+    max_examples=50,
     deadline=None,
     suppress_health_check=[hypothesis.HealthCheck.too_slow],
     derandomize="NEARER_FUZZ" not in os.environ,

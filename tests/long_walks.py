@@ -15,6 +15,11 @@ LONG = re.compile(
             # rarer architectures [the commonest; `make architectures` makes the whole table]
             r"checkpoints/test_architectures\.py::test_loading.*\[(?!(bert|roberta|xlm-roberta|mpnet|distilbert|deberta-v2|mobilebert"
             r"|modernbert|t5|gpt2|qwen2|qwen3|llama|albert|electra)\])",
+            # every pooling and every tail with every kind of backbone [each with bert; mean with every kind]
+            r"encoder/test_folder\.py::test_any_model_of_sentence_transformers_loads\[(normalize|dense).*-(?!mean-)\w+-(?!bert)",
+            r"encoder/test_folder\.py::test_sentence_transformers_gives.*\[(last_two|max|mean_|weighted|last_token|cls\+|mean\+).*-(?!bert)",
+            # a second real model [all-MiniLM-L6-v2]
+            r"encoder/test_folder\.py::test_real_models_make_the_round_trip\[all-mpnet",
             # two processes and gradients in one step [method_contract, a method that uses all of the contract]
             r"training/test_processes\.py::test_two_equal_one\[settings[12]\]",
             r"training/test_contrastive_methods\.py::.*test_a_queue_in_two_processes",

@@ -50,7 +50,7 @@ class Told:
 
 
 @given(data=st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20)
 def test_rows_hold_what_they_were_given(data: st.DataObject) -> None:
     told = Told()
     for _ in range(data.draw(st.integers(1, 12))):
@@ -96,7 +96,7 @@ class Counting:
 
 
 @given(data=st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20)
 def test_prompts_are_kept_whole(data: st.DataObject) -> None:
     model = Counting()
     kept = Prompts(model, [LayerShape(1, 1, 1)], torch.float32, CPU, room=data.draw(st.integers(1, 80)), chunk=32)

@@ -24,7 +24,7 @@ def test_tokens_are_those_of_two_passes_without_caches(
     tiny_llm: Path, by_hand: ByHand, batch: int, guidance: float
 ) -> None:
     engine = load_engine(tiny_llm, batch=batch, max_new_tokens=LIMIT, device="cpu")
-    requests = mixed_requests(25, guidance)
+    requests = mixed_requests(12, guidance)
     found = answers(engine, requests)
     assert len(found) == len(requests)
     kinds = set()
