@@ -73,7 +73,7 @@ def train_students(
             reranked=bool(weights.get(RERANKER)),
         )
         if count >= plan.batch:
-            settings = {"batch_size": plan.batch, "passages_per_query": per_query, "max_steps": steps}
+            settings: dict[str, Any] = {"batch_size": plan.batch, "passages_per_query": per_query, "max_steps": steps}
             teachers = _best_teacher(work, weights)
             work.students[LISTS] = _train(work, LISTS, folder, settings, model=start, teachers=teachers)
             if plan.vectors and teachers:
