@@ -2,7 +2,7 @@
 # make demo    adapt to this machine's docstrings, offline make test-slow  real models and data ($NEARER_SHARED, minutes)
 # make browser install Chromium (Debian, Ubuntu) for the tests that look at pages; without one they are skipped
 # make pictures the screenshots of docs/images, as the browser tests make them
-# make fuzz    the fuzz targets of tests/fuzz, with $(FUZZ) examples each (minutes to hours)
+# make fuzz    the fuzz targets of tests/fuzz and of the service, with $(FUZZ) examples each (minutes to hours)
 # make test-lowest  the tests of LOWEST with the lowest versions that pyproject.toml allows, in .venv-lowest
 # make coverage     the tests with coverage; build/coverage/index.html shows the lines that no test runs
 # make wheel   the wheel in dist/               make wheel-test  install it into an empty environment and use it (minutes)
@@ -40,7 +40,7 @@ test-slow: $(READY)
 	$(BIN)/pytest -m slow
 
 fuzz: $(READY)
-	NEARER_FUZZ=$(FUZZ) OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal tests/fuzz
+	NEARER_FUZZ=$(FUZZ) OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal tests/fuzz tests/serve/test_serve_fuzz.py
 
 coverage: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal --cov --cov-report=term --cov-report=html

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
 VERSION = "0.1.0"
 
 
 def library_versions() -> dict[str, str]:
-    versions = {"nearer": VERSION}
-    for package, name in (("torch", "pytorch"), ("transformers", "transformers")):
-        try:
-            versions[name] = version(package)
-        except PackageNotFoundError:
-            continue
-    return versions
+    found = {"pytorch": _installed("torch"), "transformers": _installed("transformers")}
+    return {"nearer": VERSION, **{name: number for name, number in found.items() if number is not None}}
+
+
+@cache  # a file of metadata is read each time, and a run notes versions with everything that it writes
+def _installed(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +19,7 @@ from nearer.adaptation import stages
 from nearer.adaptation.adapt import adapt
 from nearer.adaptation.models import name_teachers
 from nearer.adaptation.outcome import Outcome, tell_labels
-from nearer.adaptation.plan import Plan
+from nearer.adaptation.plan import Plan, Speeds
 from nearer.cli.main import app
 from nearer.errors import InputError, ModelError, SettingError
 from nearer.search.setup import read_setup
@@ -81,6 +82,26 @@ def test_documents_in_and_a_set_up_out(documents: Path, models: dict[str, Any], 
     assert again.standings == outcome.standings
     with pytest.raises(InputError, match=r"other seed"):
         adapt(documents, out, **models, teachers=[teacher], queries=log, seed=1)
+
+
+def test_a_second_student_learns_a_teachers_vectors(
+    documents: Path,
+    models: dict[str, Any],
+    tiny_model: Callable[[str], Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    teacher, out = tmp_path / "teacher", tmp_path / "out"
+    nearer.Encoder.load(tiny_model("roberta"), pooling="mean", device="cpu").save(teacher)
+    monkeypatch.setattr(arguments, "make_plan", lambda *given, **more: replace(PLAN, vectors=True))
+    monkeypatch.setattr(stages, "best_fusion", lambda *given: ({"teacher": 1.0}, 3.0))
+    found = adapt(documents, out, **{**models, "judge": None}, teachers=[teacher])
+    assert isinstance(found, Outcome)
+    assert {each.contender.encoder for each in found.standings} == {"base", "lists", "vectors"}
+    steps = [json.loads(line) for line in (out / "runs" / "vectors" / "metrics.jsonl").read_text().splitlines()]
+    assert steps[-1]["step"] == 20
+    assert "vectors" in steps[-1]
+    assert "to place texts as the teacher does" in (out / "report.html").read_text()
 
 
 @pytest.mark.usefixtures("small")
@@ -163,6 +184,15 @@ def test_a_dry_run_writes_nothing(documents: Path, models: dict[str, Any], tmp_p
     found = adapt(documents, tmp_path / "out", **models, dry_run=True, budget="1h")
     assert isinstance(found, Plan)
     assert not (tmp_path / "out").exists()
+
+
+def test_a_budget_that_is_too_short_is_told(
+    documents: Path, models: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(arguments, "measure_speeds", lambda *given: Speeds(1.0, 0.0, None))
+    adapt(documents, tmp_path / "out", **models, dry_run=True, budget="30s", say=told.append)
+    assert re.search(r"takes about \d+ min, more than the budget \(30s\)", told[-1])
 
 
 class TestBadInput:

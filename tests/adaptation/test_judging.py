@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from test_made_tests import passage, words_of
 
+from nearer.adaptation import material
 from nearer.adaptation.judging import Collection, Kept
 from nearer.adaptation.made_tests import MadeTest, make_tests
 from nearer.adaptation.material import TrainingQueries, draw_queries, find_training_views, write_material, write_pairs
@@ -126,6 +127,25 @@ def test_lists_have_neither_held_out_passages_nor_their_querys_own(
         numbers = [known[texts[member]] for member in members]
         assert source not in numbers
         assert not held[numbers].any()
+
+
+def test_a_few_views_are_found_without_cutting_up_everything(held: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
+    passages = [passage(number) for number in range(120)]
+    words, looked = words_of(passages), []
+    cut_up = material.find_views
+    monkeypatch.setattr(
+        material, "find_views", lambda all, numbers, rare: looked.append(1) or cut_up(all, numbers, rare)
+    )
+    few = find_training_views(passages, ~held, words, np.random.default_rng(2), count=10)
+    assert len(few) == 10 == len({view.passage for view in few})
+    assert len(looked) < 20
+    every = find_training_views(passages, ~held, words, np.random.default_rng(2))
+    assert every[:10] == few
+    counts = np.bincount([view.passage for view in every])
+    assert counts.max() <= 3
+    first = len({view.passage for view in every})
+    assert [view.passage for view in every[:first]] == list(dict.fromkeys(view.passage for view in every))
+    assert len({view.query for view in every}) == len(every)
 
 
 def test_pairs_are_one_of_a_passage(held: np.ndarray, tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from torch.nn.functional import normalize
 from nearer.encoder import Encoder
 from nearer.errors import InputError, SettingError
 from nearer.methods import Batch, ListsSettings, Outputs, ScoredListsTraining
-from nearer.methods.lists import draw_ranks
+from nearer.methods.list_sampling import draw_ranks
 from nearer.text import ReadOptions, read_sentences
 from nearer.text.scored_lists import ScoredLists
 
@@ -222,6 +222,36 @@ class TestLoss:
             losses.parts["ranking"].item() + 0.5 * losses.parts["in_batch"].item(), rel=1e-6
         )
 
+    def test_the_distance_to_two_teachers_vectors(
+        self, prepared: Prepared, tiny_model: Callable[[str], Path], student: Encoder
+    ) -> None:
+        named = [{"model": str(tiny_model(kind)), "pooling": "mean"} for kind in ("roberta", "bert")]
+        method = prepared(teachers=named, teacher_weights=[1, 3], in_batch_weight=0, vector_weight=2.0)
+        inputs = method.inputs(batch([2, 0]))
+        dimension = student.encode("fox").shape[0]
+        random = torch.Generator().manual_seed(3)
+        vectors = {n: torch.randn(len(each.rows), dimension, generator=random) for n, each in inputs.passes.items()}
+        given = {name: torch.from_numpy(array) for name, array in inputs.given.items()}
+        modules: Any = method.modules()
+        losses = method.loss(Outputs(vectors, {}), given, modules)
+        texts = student.tokenizer.batch_decode(inputs.passes["passages"].rows, skip_special_tokens=True)
+        teachers = [Encoder.load(each["model"], pooling="mean", device="cpu", max_length=16) for each in named]
+        matrix = modules["alignment"].matrix.double().numpy()
+        distances = []
+        for side, asked in (("queries", [QUERIES[2], QUERIES[0]]), ("passages", texts)):
+            both = [
+                share**0.5 * np.asarray(teacher.encode(asked, normalize=True), dtype=float)
+                for teacher, share in zip(teachers, (0.25, 0.75), strict=True)
+            ]
+            wanted = np.concatenate(both, axis=1) @ matrix
+            own = vectors[side].double().numpy()
+            cosines = (own * wanted).sum(1) / np.linalg.norm(own, axis=1) / np.linalg.norm(wanted, axis=1)
+            distances.append(1 - cosines.mean())
+        assert losses.parts["vectors"].item() == pytest.approx(np.mean(distances), abs=1e-3)  # kept in float16
+        total = losses.parts["ranking"].item() + 2 * losses.parts["vectors"].item()
+        assert losses.total.item() == pytest.approx(total, rel=1e-6)
+        assert not list(method.modules().parameters())  # nothing of it is trained
+
     @pytest.mark.parametrize("share", [None, 0.95])
     def test_the_lists_best_among_all_passages(self, prepared: Prepared, student: Encoder, share: float | None) -> None:
         method = prepared(false_negatives=share, student_temperature=0.3)
@@ -299,6 +329,7 @@ class TestText:
         ({"negative_band": [0.5]}, "negative_band"),
         ({"loss": "listnet"}, "list_net"),
         ({"teachers": ["a"], "teacher_weights": [1, 2]}, "teacher_weights: 2 given for 1 teachers"),
+        ({"vector_weight": 1.0}, "vector_weight needs a teacher"),
     ],
 )
 def test_settings_that_do_not_go_together(asked: dict[str, Any], told: str) -> None:

@@ -111,6 +111,8 @@ def nearer(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) 
     return run
 
 
-@pytest.fixture
-def client(client_of, served: ServedModel) -> TestClient:
-    return client_of(served)
+@pytest.fixture(scope="module")
+def client(served: ServedModel) -> Iterator[TestClient]:
+    """A client of a service that a file's tests share; what counts, or is set otherwise, takes `client_of`."""
+    with TestClient(create_app(served), raise_server_exceptions=False) as opened:
+        yield opened

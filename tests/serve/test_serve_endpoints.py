@@ -139,7 +139,8 @@ class TestOthers:
     def test_health(self, client) -> None:
         assert client.get("/health").json() == {"status": "ok", "model": "tiny", "waiting_texts": 0}
 
-    def test_metrics(self, client) -> None:
+    def test_metrics(self, client_of, served) -> None:
+        client = client_of(served)
         client.post("/v1/embeddings", json={"input": ["rain", "man"], "model": "tiny"})
         client.post("/v1/embeddings", json={"input": "", "model": "tiny"})
         client.get("/somewhere/else")

@@ -18,6 +18,12 @@ SWITCH = "Send text instead; in LangChain: OpenAIEmbeddings(check_embedding_ctx_
 
 
 @pytest.fixture
+def client(client_of, served) -> Any:
+    """Of a service for one test, which sets how it decodes."""
+    return client_of(served)
+
+
+@pytest.fixture
 def bytes_encoding() -> Any:
     """An encoding with a token for each byte, and one for "rain"."""
     ranks = {bytes([value]): value for value in range(256)} | {b"ra": 256, b"in": 257, b"rain": 258}

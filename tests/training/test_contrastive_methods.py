@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,10 +9,9 @@ from typing import Any
 import contrastive_by_hand as by_hand
 import pytest
 import torch
-import yaml
 from plain_loop import same_losses
 from test_method_contract import pack
-from test_processes import in_processes
+from two_processes import check_steps, two_beside_one
 
 from nearer.errors import SettingError
 from nearer.methods import ArcCSESettings, DCLRSettings
@@ -110,16 +108,9 @@ class TestWaysOfTakingAStep:
         settings = {"method": "esimcse", **OF["esimcse"], "dropout": 0.0, "batch_size": 7, "max_steps": 6}
         settings |= {"learning_rate": 1e-5, "select_on": [], "test_on": []}
         settings |= {"repetition_rate": 1e-9, "variant": "released"}  # which repeats nothing
-        train(recipe, corpus, out=tmp_path / "one", settings=settings)
-        in_processes(2, str(recipe), str(corpus), str(tmp_path / "two"), yaml.safe_dump(settings))
-        one, two = (
-            [json.loads(line) for line in (tmp_path / name / "metrics.jsonl").read_text().splitlines()]
-            for name in ("one", "two")
-        )
-        assert len(one) == len(two) == 6
-        for alone, together in zip(one, two, strict=True):
-            assert together["loss"] == pytest.approx(alone["loss"], rel=1e-3, abs=1e-5)
-            assert together["gradient_norm"] == pytest.approx(alone["gradient_norm"], rel=1e-2, abs=1e-5)
+        steps = two_beside_one(recipe, corpus, tmp_path, settings)
+        assert len(steps) == 6
+        check_steps(steps, loss=1e-3, norm=1e-2)
 
 
 # what keeps nothing from batch to batch and starts no second network has nothing of its own to lose

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 import yaml
-from test_processes import in_processes
+from two_processes import in_processes
 
 from nearer.encoder import Encoder
 from nearer.errors import InputError

@@ -151,13 +151,25 @@ def padded(rows: list[Any]) -> tuple[torch.Tensor, torch.Tensor]:
     return ids, torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in rows])
 
 
+def test_a_teachers_vectors_are_learnt(run: Callable[..., Any], tiny_model: Callable[[str], Path]) -> None:
+    teacher = {"model": str(tiny_model("roberta")), "pooling": "mean"}
+    done = run("run", max_steps=60, dropout=0.0, teachers=[teacher], vector_weight=100.0, in_batch_weight=0)
+    lines = metrics(done.folder)
+    first, last = (np.mean([line["vectors"] for line in some]) for some in (lines[:5], lines[-5:]))
+    assert last < 0.8 * first
+    assert lines[0]["loss"] == pytest.approx(lines[0]["ranking"] + 100 * lines[0]["vectors"], rel=1e-4)
+
+
 def test_a_resumed_run_gives_the_same_weights(
     run: Callable[..., Any],
+    tiny_model: Callable[[str], Path],
     tmp_path: Path,
     weights: Callable[[Path], dict[str, Any]],
     stop_after: Callable[[int], AbstractContextManager[None]],
 ) -> None:
+    teacher = {"model": str(tiny_model("roberta")), "pooling": "mean"}
     settings = {"max_steps": 9, "checkpoint_every": 2, "loss": "list_mle", "query_max_length": 4}
+    settings |= {"teachers": [teacher], "vector_weight": 10.0}  # the turn into the student's space is kept with the run
     whole = run("whole", **settings)
     with stop_after(5):
         run("parts", **settings)

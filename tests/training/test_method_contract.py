@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterator
 from importlib.metadata import EntryPoint
@@ -12,9 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import yaml
-from test_processes import in_processes
 from torch import nn
+from two_processes import two_beside_one
 
 import nearer.methods
 from nearer.errors import InputError, ModelWarning, SettingError
@@ -56,12 +54,12 @@ def pack(trainer: Trainer) -> Trainer:
 class TestWaysOfTakingAStep:
     @pytest.mark.parametrize("piece", [3, 8, 100])
     def test_in_pieces_as_at_once(self, toy: Callable[..., Trainer], take_steps: TakeSteps, piece: int) -> None:
-        found, wanted = take_steps(toy(piece=piece), 20), take_steps(toy(), 20)
+        found, wanted = take_steps(toy(piece=piece), 5), take_steps(toy(), 5)
         torch.testing.assert_close(found, wanted, atol=1e-4, rtol=1e-3)
 
     @pytest.mark.parametrize("kind", ["bert", "roberta"])
     def test_packed_as_padded(self, toy: Callable[..., Trainer], take_steps: TakeSteps, kind: str) -> None:
-        found, wanted = take_steps(pack(toy(kind)), 20), take_steps(toy(kind), 20)
+        found, wanted = take_steps(pack(toy(kind)), 5), take_steps(toy(kind), 5)
         torch.testing.assert_close(found, wanted, atol=1e-4, rtol=1e-3)
 
     def test_several_rectangles_as_one(self, toy: Callable[..., Trainer], take_steps: TakeSteps) -> None:
@@ -69,7 +67,7 @@ class TestWaysOfTakingAStep:
         one.layouts.usual.rectangles = 1
         assert any("ids1" in name for name in several.prepared(0)[0].tensors)
         assert not any("ids1" in name for name in one.prepared(0)[0].tensors)
-        torch.testing.assert_close(take_steps(several, 10), take_steps(one, 10), atol=1e-4, rtol=1e-3)
+        torch.testing.assert_close(take_steps(several, 3), take_steps(one, 3), atol=1e-4, rtol=1e-3)
 
     def test_the_same_dropout_for_both(self, toy: Callable[..., Trainer]) -> None:
         trainer = toy(same_masks=True, dropout=0.3, piece=5)
@@ -165,15 +163,9 @@ def test_two_processes_equal_one(
     tmp_path: Path,
     weights: Callable[[Path], dict[str, Any]],
 ) -> None:
-    settings = {"method": "toy", "dropout": 0.0, "learning_rate": 1e-5, "max_steps": 12, "batch_size": 7}
+    settings = {"method": "toy", "dropout": 0.0, "learning_rate": 1e-5, "max_steps": 5, "batch_size": 7}
     settings |= {"select_on": [], "test_on": [], "head": False, "pooling": "cls"}
-    in_processes(2, str(recipe), str(corpus), str(tmp_path / "two"), yaml.safe_dump(settings))
-    train(recipe, corpus, out=tmp_path / "one", settings=settings)
-    one, two = (
-        [json.loads(line) for line in (tmp_path / name / "metrics.jsonl").read_text().splitlines()]
-        for name in ("one", "two")
-    )
-    for alone, together in zip(one, two, strict=True):
+    for alone, together in two_beside_one(recipe, corpus, tmp_path, settings):
         for name in ("loss", "contrastive", "detection", "passages"):
             assert together[name] == pytest.approx(alone[name], rel=1e-4, abs=1e-5), name
         assert together["gradient_norm"] == pytest.approx(alone["gradient_norm"], rel=1e-2)
@@ -187,6 +179,7 @@ def test_a_run_goes_on_to_the_bit(
     weights: Callable[[Path], dict[str, Any]],
 ) -> None:
     settings = {"method": "toy", "checkpoint_every": 5, "head": False, "pooling": "cls", "same_masks": True}
+    settings |= {"max_steps": 11, "test_on": []}
     with stop_after(8):
         train(recipe, corpus, out=tmp_path / "stopped", settings=settings)
     resume(tmp_path / "stopped")

@@ -3,43 +3,12 @@
 from __future__ import annotations
 
 import os
-import socket
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
-
-from nearer.training import train
-from patience import HANG
-
-DRIVER = """
-import sys
-import nearer, yaml
-nearer.train(sys.argv[1], sys.argv[2], out=sys.argv[3], settings=yaml.safe_load(sys.argv[4]))
-"""
-
-
-def in_processes(count: int, *arguments: str) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    shared = {**os.environ, "OMP_NUM_THREADS": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", DRIVER, *arguments],
-            env={**shared, "WORLD_SIZE": str(count), "RANK": str(rank), "LOCAL_RANK": str(rank)},
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(count)
-    ]
-    for process in processes:
-        _, errors = process.communicate(timeout=HANG)
-        assert process.returncode == 0, errors
+from two_processes import check_moments, check_steps, two_beside_one
 
 
 @pytest.mark.parametrize(
@@ -67,10 +36,6 @@ def test_two_equal_one(
     tiny_model: Callable[[str], Path],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    import json
-
-    import yaml
-
     text = corpus
     if settings.get("data") == "triplets":
         lines = corpus.read_text().split("\n")[:60]
@@ -94,24 +59,10 @@ def test_two_equal_one(
             "m.Masker.__call__ = certain\n"
         )
         monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
-    in_processes(2, str(recipe), str(text), str(tmp_path / "two"), yaml.safe_dump(settings))
-    train(recipe, text, out=tmp_path / "one", settings=settings)
-    one, two = (
-        [json.loads(line) for line in (tmp_path / name / "metrics.jsonl").read_text().splitlines()]
-        for name in ("one", "two")
-    )
-    assert len(one) == len(two) >= 14
-    # all cosines of a tiny random model are near 1, so that its gradients are small and to a part rounding; a wrong
-    # share of a batch of 7 or 8 would make a difference of a tenth and more
-    near = 1e-2
-    for alone, together in zip(one, two, strict=True):
-        assert together["loss"] == pytest.approx(alone["loss"], rel=near / 100, abs=1e-5)
-        assert together["gradient_norm"] == pytest.approx(alone["gradient_norm"], rel=near, abs=1e-5)
-    alone, together = weights(tmp_path / "one"), weights(tmp_path / "two")
-    moments = [name for name in alone if name.endswith(":exp_avg")]
-    assert moments
-    for name in moments:  # the running mean of all gradients
-        torch.testing.assert_close(together[name], alone[name], atol=1e-5, rtol=near)
+    steps = two_beside_one(recipe, text, tmp_path, settings)
+    assert len(steps) >= 14
+    check_steps(steps, loss=1e-4, norm=1e-2)
+    check_moments(tmp_path, weights)
 
 
 def _certain(self: Any, ids: Any, random: Any) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,10 +11,9 @@ import prompt_by_hand as by_hand
 import pytest
 import torch
 import transformers
-import yaml
 from plain_loop import same_losses
 from test_method_contract import pack
-from test_processes import in_processes
+from two_processes import check_moments, check_steps, two_beside_one
 
 from nearer.errors import ModelError, SettingError
 from nearer.text.negation import negate
@@ -123,20 +121,10 @@ class TestWaysOfTakingAStep:
         settings |= {"learning_rate": 1e-5, "select_on": [], "test_on": []}
         if method == "diffcse":  # each process draws its own masks and dropout, so there are none of either
             settings |= {"mask_rate": 1e-9, "replacement": "argmax", "replaced": "all", "contrastive_weight": 0}
-        train(recipe, corpus, out=tmp_path / "one", settings=settings)
-        in_processes(2, str(recipe), str(corpus), str(tmp_path / "two"), yaml.safe_dump(settings))
-        one, two = (
-            [json.loads(line) for line in (tmp_path / name / "metrics.jsonl").read_text().splitlines()]
-            for name in ("one", "two")
-        )
-        assert len(one) == len(two) == 6
-        for alone, together in zip(one, two, strict=True):
-            assert together["loss"] == pytest.approx(alone["loss"], rel=1e-3, abs=1e-5)
-            assert together["gradient_norm"] == pytest.approx(alone["gradient_norm"], rel=1e-2, abs=1e-5)
-        moments = {name: value for name, value in weights(tmp_path / "one").items() if name.endswith(":exp_avg")}
-        assert moments
-        for name, value in moments.items():
-            torch.testing.assert_close(weights(tmp_path / "two")[name], value, atol=1e-5, rtol=1e-2)
+        steps = two_beside_one(recipe, corpus, tmp_path, settings)
+        assert len(steps) == 6
+        check_steps(steps, loss=1e-3, norm=1e-2)
+        check_moments(tmp_path, weights)
 
 
 def _settings(method: str, generator: Path) -> dict[str, Any]:

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import random
-import socket
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 import yaml
+from two_processes import check_moments, check_steps, two_beside_one
 
 from nearer.encoder import Encoder
 from nearer.errors import InputError, ModelError, NearerError, PoolingError, SettingError
@@ -26,16 +23,10 @@ from nearer.training import resume, train
 from nearer.training.loop import Interrupted
 from nearer.training.recipes import load_recipe
 from nearer.training.trainer import Trainer
-from patience import HANG
 
 WORDS = ["the", "quick", "brown", "fox", "jumps", "over", "a", "lazy", "dog", "and", "rain", "comes", "until", "lunch"]
 SIZE = 6
 NO_TASKS = {"select_on": [], "test_on": []}
-DRIVER = """
-import sys
-import nearer, yaml
-nearer.train(sys.argv[1], sys.argv[2], out=sys.argv[3], settings=yaml.safe_load(sys.argv[4]))
-"""
 
 
 def ranking_list(draw: random.Random, size: int = SIZE) -> list[str]:
@@ -165,24 +156,6 @@ def test_several_lists_a_step_are_the_mean_of_steps_of_one(
         assert together["gradient_norm"] == pytest.approx(alone["gradient_norm"], rel=1e-3)
 
 
-def in_processes(count: int, *arguments: str) -> list[tuple[int, str]]:
-    """Exit codes and errors of so many processes, started as torchrun does."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    shared = {**os.environ, "OMP_NUM_THREADS": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", DRIVER, *arguments],
-            env={**shared, "WORLD_SIZE": str(count), "RANK": str(rank), "LOCAL_RANK": str(rank)},
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(count)
-    ]
-    return [(process.returncode, errors) for process in processes for _, errors in [process.communicate(timeout=HANG)]]
-
-
 def test_two_processes_share_the_lists_of_a_step_and_equal_one(
     refining: Callable[..., Path],
     lists: Path,
@@ -192,19 +165,10 @@ def test_two_processes_share_the_lists_of_a_step_and_equal_one(
     """Shares of 2 and 1 lists, in an order drawn anew: what belongs together stays together."""
     recipe = refining(shuffle_lists=True, batch_size=3, dropout=0.0, learning_rate=1e-5)
     settings = {**NO_TASKS, "max_steps": 4}
-    ended = in_processes(2, str(recipe), str(lists), str(tmp_path / "two"), yaml.safe_dump(settings))
-    assert [code for code, _ in ended] == [0, 0], ended
-    train(recipe, lists, out=tmp_path / "one", settings=settings)
-    one, two = metrics(tmp_path / "one"), metrics(tmp_path / "two")
-    assert len(one) == len(two) == 4
-    for alone, together in zip(one, two, strict=True):
-        assert together["loss"] == pytest.approx(alone["loss"], rel=1e-5)
-        assert together["gradient_norm"] == pytest.approx(alone["gradient_norm"], rel=1e-3)
-    alone, together = weights(tmp_path / "one"), weights(tmp_path / "two")
-    moments = [name for name in alone if name.endswith(":exp_avg")]
-    assert moments
-    for name in moments:
-        torch.testing.assert_close(together[name], alone[name], atol=1e-6, rtol=1e-2)
+    steps = two_beside_one(recipe, lists, tmp_path, settings)
+    assert len(steps) == 4
+    check_steps(steps, loss=1e-5, norm=1e-3)
+    check_moments(tmp_path, weights, atol=1e-6)
 
 
 def test_one_list_cannot_be_shared_by_two_processes(

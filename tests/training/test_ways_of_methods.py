@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-import yaml
 from test_method_contract import pack
-from test_processes import in_processes
+from two_processes import check_moments, check_steps, two_beside_one
 
 from nearer.encoder.packed_attention import FusedSelfAttention
 from nearer.training import resume, train
@@ -107,17 +105,7 @@ def test_two_processes_equal_one(
 ) -> None:
     settings = {"method": method, "head": False, **OF[method], **ALONE[method], "dropout": 0.0, "batch_size": 7}
     settings |= {"max_steps": 4, "learning_rate": 1e-5, "select_on": [], "test_on": []}
-    train(recipe, corpus, out=tmp_path / "one", settings=settings)
-    in_processes(2, str(recipe), str(corpus), str(tmp_path / "two"), yaml.safe_dump(settings))
-    one, two = (
-        [json.loads(line) for line in (tmp_path / name / "metrics.jsonl").read_text().splitlines()]
-        for name in ("one", "two")
-    )
-    assert len(one) == len(two) == 4
-    for alone, together in zip(one, two, strict=True):
-        assert together["loss"] == pytest.approx(alone["loss"], rel=1e-3, abs=1e-5)
-        assert together["gradient_norm"] == pytest.approx(alone["gradient_norm"], rel=1e-2, abs=1e-5)
-    moments = {name: value for name, value in weights(tmp_path / "one").items() if name.endswith(":exp_avg")}
-    assert moments
-    for name, value in moments.items():
-        torch.testing.assert_close(weights(tmp_path / "two")[name], value, atol=1e-5, rtol=1e-2)
+    steps = two_beside_one(recipe, corpus, tmp_path, settings)
+    assert len(steps) == 4
+    check_steps(steps, loss=1e-3, norm=1e-2)
+    check_moments(tmp_path, weights)

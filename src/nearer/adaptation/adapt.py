@@ -22,7 +22,7 @@ from nearer.adaptation.labels import Given, Labels, key_of, match_labels, read_l
 from nearer.adaptation.models import check_language, load_models
 from nearer.adaptation.outcome import Outcome
 from nearer.adaptation.passages import split_passages
-from nearer.adaptation.plan import Plan, make_plan, measure_speeds, parse_budget
+from nearer.adaptation.plan import Plan, make_plan, measure_speeds, parse_budget, told_seconds
 from nearer.adaptation.stages import run_stages
 from nearer.adaptation.state import (
     Say,
@@ -41,6 +41,7 @@ from nearer.text import read_sentences
 
 ChooseBy = Literal["labels", "tests"]
 FEWEST_DOCUMENTS = 100
+MOST_BEYOND = 1.5  # times the budget that a plan may take without a word
 
 
 def adapt(
@@ -154,6 +155,12 @@ def adapt(
         few = f"{plan.labelled:,} of {len(labelled):,} labelled queries are asked; a longer budget allows all"
         labelled.remarks.append(few)
         say(few)
+    if plan.whole > MOST_BEYOND * seconds:
+        long = (
+            f"the least that makes sense here takes about {told_seconds(plan.whole)}, more than the budget ({budget})"
+        )
+        remarks.append(long)
+        say(long)
     if dry_run:
         return plan
     work = open_work(folder)

@@ -23,6 +23,7 @@ from nearer.storage.checksums import FileSum, differs, file_sum
 from nearer.storage.sealed import read_sealed_json, write_sealed_json
 from nearer.storage.whole import make_folder, whole_file
 from nearer.teachers import CrossEncoder
+from nearer.teachers.teacher import teacher_precision
 from nearer.terminal import progress_bar
 
 Arrays = Mapping[str, NDArray[np.generic]]
@@ -87,7 +88,7 @@ class Collection:
         """key: what its vectors are kept under."""
 
         def make() -> Arrays:
-            return {"vectors": encoder.encode(self.texts, normalize=True, progress=self.progress)}
+            return {"vectors": encode_texts(encoder, self.texts, progress=self.progress)}
 
         self.encoders[name] = encoder
         self.vectors[name] = self.kept.get(f"vectors-{key}", make)["vectors"].astype(np.float32)
@@ -119,7 +120,7 @@ class Collection:
         """
 
         def make(asked: Sequence[str], out: NDArray[np.int64] | None) -> Arrays:
-            vectors = {encoder: self.encoders[encoder].encode(list(asked), normalize=True) for encoder in by}
+            vectors = {encoder: encode_texts(self.encoders[encoder], asked) for encoder in by}
             found = [self._nearest(vectors[encoder], encoder, shown, out, best) for encoder in by]
             numbers = unite_candidates(*found, self._by_words(asked, shown, out, best))
             scores = {encoder: self._dots(vectors[encoder], encoder, numbers) for encoder in by}
@@ -203,6 +204,12 @@ class Collection:
         found = np.zeros(numbers.shape, dtype=np.float32)
         found[rows, columns] = values
         return found
+
+
+def encode_texts(encoder: Encoder, texts: Sequence[str], *, progress: bool = False) -> NDArray[np.float32]:
+    """Directions of texts. On a GPU in bf16, as teachers are asked: it is several times as fast."""
+    precision = teacher_precision(encoder.device)
+    return encoder.encode(list(texts), normalize=True, precision=precision, progress=progress)
 
 
 def _joined(parts: Sequence[NDArray[np.generic]], filling: int) -> NDArray[np.generic]:

@@ -44,19 +44,31 @@ def find_training_views(
     trained: NDArray[np.bool_],
     words: RareWords,
     random: np.random.Generator,
+    *,
     most: int | None = MOST_OF_A_PASSAGE,
+    count: int | None = None,
 ) -> list[View]:
-    """Views of the passages that are trained on, in random order; `most` of a passage (None: all)."""
-    views = find_views(passages, np.flatnonzero(trained).tolist(), words)
-    taken: dict[int, int] = {}
-    found, known = [], set()
-    for number in random.permutation(len(views)).tolist():
-        view = views[number]
-        if (most is None or taken.get(view.passage, 0) < most) and view.query not in known:
-            taken[view.passage] = taken.get(view.passage, 0) + 1
-            known.add(view.query)
-            found.append(view)
-    return found
+    """Views of the passages that are trained on, in random order: one of each passage, then a second one, and so on.
+
+    most: of a passage (None: all). count: so many are enough (None: all); then only some passages are looked at, since
+    cutting up all of a large collection takes minutes.
+    """
+    found: list[View] = []
+    known: set[str] = set()
+    further: list[list[View]] = []
+    for number in random.permutation(np.flatnonzero(trained)).tolist():
+        views = find_views(passages, [number], words)
+        new = [views[at] for at in random.permutation(len(views)).tolist() if views[at].query not in known]
+        new = list({view.query: view for view in reversed(new)}.values())[::-1][:most]
+        known.update(view.query for view in new)
+        found += new[:1]
+        further.append(new[1:])
+        if count is not None and len(found) >= count:
+            return found
+    while any(further):
+        found += [views[0] for views in further if views]
+        further = [views[1:] for views in further if len(views) > 1]
+    return found[:count]
 
 
 def draw_queries(

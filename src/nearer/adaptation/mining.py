@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from nearer.adaptation.judging import Collection, Kept
+from nearer.adaptation.judging import Collection, Kept, encode_texts
 from nearer.adaptation.made_tests import MadeTest
 from nearer.adaptation.material import (
     MOST_OF_A_PASSAGE,
@@ -173,7 +173,7 @@ def mine_lists(
     folder = _new(out)
     by = [BASE, *models.teachers]
     counted = _check_weights(weights, models)
-    views = _views(passages, seed)
+    views = _views(passages, seed, count=limit)
     drawn = draw_queries(views, log, limit or len(views) + len(log), np.random.default_rng([seed, 1]))
     if not len(drawn):
         raise InputError("documents: no query-like text is found in them; give queries (--queries).")
@@ -197,10 +197,12 @@ def mine_lists(
     return Mined(count, len(drawn) - count)
 
 
-def _views(passages: Sequence[Passage], seed: int, most: int | None = MOST_OF_A_PASSAGE) -> list[View]:
+def _views(
+    passages: Sequence[Passage], seed: int, most: int | None = MOST_OF_A_PASSAGE, count: int | None = None
+) -> list[View]:
     words = RareWords([passage.titled for passage in passages])
     everything = np.ones(len(passages), dtype=bool)
-    return find_training_views(passages, everything, words, np.random.default_rng([seed, 0]), most)
+    return find_training_views(passages, everything, words, np.random.default_rng([seed, 0]), most=most, count=count)
 
 
 def _pairs(passages: Sequence[Passage], limit: int | None, seed: int) -> list[View]:
@@ -234,7 +236,7 @@ def _score_positives(collection: Collection, asked: MadeTest, models: Models) ->
         pairs = [(row, row) for row in range(len(asked))]
         return models.cross.score(asked.queries, asked.rests, pairs).astype(np.float32)
     rests = collection.vectors[BASE][collection.passages :]
-    queries = models.base.encode(asked.queries, normalize=True)
+    queries = encode_texts(models.base, asked.queries)
     scores: NDArray[np.float32] = (queries * rests).sum(axis=1)
     return scores
 

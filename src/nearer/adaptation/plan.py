@@ -7,15 +7,18 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from nearer.adaptation.judging import encode_texts
 from nearer.adaptation.models import Models
 from nearer.errors import SettingError
 
-SAMPLE = 32  # texts that speeds are measured with
+SAMPLE, SAMPLE_ON_GPU = 32, 1024  # texts that speeds are measured with; few do not fill a GPU
+COMPILING = 70.0  # seconds before the first step on a GPU
 # shares of the budget
 TESTS, MATERIAL, TRAINING = 0.35, 0.25, 0.40
 WRITING = 0.2  # by a language model; the others then share the rest
 MOST_TESTS = 6  # that are usual
 SPREAD = 2.2  # candidates of a query, in those that one judge names: others name other ones
+MOST_STEPS = 1000  # of a student
 FEWEST_LABELLED = 100
 FEWEST_WRITTEN = 32
 FEWEST_QUERIES, FEWEST_PASSAGES, FEWEST_TO_LEARN, FEWEST_STEPS = 40, 500, 200, 20
@@ -38,7 +41,8 @@ class Plan:
     """What is done.
 
     longest: tokens of a passage in training; seconds: what it is expected to take, by stage; labelled: queries with
-    labels that are asked; written: queries that a language model writes to learn from; written_tests: and as a test.
+    labels that are asked; written: queries that a language model writes to learn from; written_tests: and as a test;
+    vectors: there is time for a second student, which learns a teacher's vectors as well.
     """
 
     passages: int
@@ -54,16 +58,22 @@ class Plan:
     labelled: int = 0
     written: int = 0
     written_tests: int = 0
+    vectors: bool = False
 
     @property
     def trains(self) -> bool:
         return self.steps >= FEWEST_STEPS
 
+    @property
+    def whole(self) -> float:
+        """Seconds."""
+        return sum(self.seconds.values())
+
     def __str__(self) -> str:
         taken = ", ".join(f"{stage} {told_seconds(seconds)}" for stage, seconds in self.seconds.items())
         written = f"{self.written:,} queries written by the language model, " if self.written else ""
         training = (
-            f"{self.steps:,} steps on lists of {self.to_learn:,} queries"
+            f"{self.steps:,} steps on lists of {self.to_learn:,} queries{' by each of two students' * self.vectors}"
             if self.trains
             else "no training (too little time)"
         )
@@ -92,13 +102,14 @@ def measure_speeds(texts: Sequence[str], models: Models, query: float | None = N
 
     query: seconds that were measured of a query by a language model.
     """
-    step = max(1, len(texts) // (2 * SAMPLE))
-    chosen, others = texts[::step][0 : 2 * SAMPLE : 2], texts[::step][1 : 2 * SAMPLE : 2]
+    sample = SAMPLE_ON_GPU if models.base.device.type == "cuda" else SAMPLE
+    step = max(1, len(texts) // (2 * sample))
+    chosen, others = texts[::step][0 : 2 * sample : 2], texts[::step][1 : 2 * sample : 2]
     of_encoders = []
     for encoder in (models.base, *models.teachers.values()):
-        encoder.encode(list(others))
+        encode_texts(encoder, others)
         started = time.perf_counter()
-        encoder.encode(list(chosen))
+        encode_texts(encoder, chosen)
         of_encoders.append((time.perf_counter() - started) / len(chosen))
     pair, cross = None, models.cross
     if cross is not None:
@@ -128,7 +139,9 @@ def make_plan(
     whole, fewest = budget, max(FEWEST_PASSAGES, always)
     budget = whole if speeds.query is None else (1 - WRITING) * whole
     batch, per_query = (48, 8) if on_gpu else (16, 4)
-    plan = Plan(passages, 400, 50, speeds.pair is not None, 8000, 1000, batch, per_query, None if on_gpu else 128, {})
+    plan = Plan(
+        passages, 400, 50, speeds.pair is not None, 8000, MOST_STEPS, batch, per_query, None if on_gpu else 128, {}
+    )
     plan = replace(plan, labelled=labelled)
     while _tests(plan, speeds) > TESTS * budget:
         if plan.queries > FEWEST_QUERIES:
@@ -147,7 +160,10 @@ def make_plan(
         plan = replace(plan, to_learn=max(FEWEST_TO_LEARN, plan.to_learn // 2))
     # what tests and material leave is for training too
     left = max(TRAINING * budget, budget - _tests(plan, speeds) - _material(plan, speeds))
-    plan = replace(plan, steps=int(min(1000, left / _step(plan, speeds))))
+    left = max(0.0, left - _start_up(on_gpu))
+    of_one = MOST_STEPS * _step(plan, speeds)
+    plan = replace(plan, steps=int(min(MOST_STEPS, left / _step(plan, speeds))))
+    plan = replace(plan, vectors=speeds.taught > 0 and left >= 2 * of_one + _start_up(on_gpu))
     if not plan.trains:
         plan = replace(plan, steps=0)
     if speeds.query is not None:
@@ -155,7 +171,7 @@ def make_plan(
     seconds = {
         "tests": _tests(plan, speeds),
         "material": _material(plan, speeds) if plan.trains else 0.0,
-        "training": plan.steps * _step(plan, speeds),
+        "training": (1 + plan.vectors) * (plan.steps * _step(plan, speeds) + _start_up(on_gpu and plan.trains)),
     }
     if speeds.query is not None:
         seconds["writing"] = (plan.written + plan.written_tests) * speeds.query
@@ -190,9 +206,17 @@ def _material(plan: Plan, speeds: Speeds) -> float:
 
 
 def _step(plan: Plan, speeds: Speeds) -> float:
-    """Forward and backward of a batch's passages, and something for the rest."""
-    share = 1.0 if plan.longest is None else 0.6
-    return 4 * share * plan.batch * plan.per_query * speeds.passage
+    """Forward and backward of a batch's passages, and something for the rest.
+
+    On a GPU encoding waits for the text to be read, and a compiled step does not: seen on an H200, it takes less than
+    encoding the same passages.
+    """
+    times = 1.0 if plan.longest is None else 2.4  # on a CPU passages are cut
+    return times * plan.batch * plan.per_query * speeds.passage
+
+
+def _start_up(on_gpu: bool) -> float:
+    return COMPILING if on_gpu else 0.0
 
 
 def listed(plan: Plan) -> int:

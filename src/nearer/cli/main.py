@@ -9,6 +9,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -153,7 +154,12 @@ def main() -> None:
     """Exit codes: 0 done, 1 a mistake or misfortune that is explained in one line, 2 wrong usage, 130 interrupted."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a sentence may hold what the terminal cannot show
-    app()
+    _commands()()
+
+
+@cache  # reading all signatures takes longer than most commands, and a process may run several
+def _commands() -> Any:
+    return typer.main.get_command(app)
 
 
 def _command(context: Any) -> str:

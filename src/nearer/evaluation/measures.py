@@ -43,9 +43,14 @@ def pearson(predicted: Values, gold: Values) -> float | None:
 
 def spearman(predicted: Values, gold: Values) -> float | None:
     """Spearman's correlation: Pearson's of the ranks, ties sharing their average rank."""
-    from scipy.stats import rankdata
+    return None if why_undefined(predicted, gold) else pearson(_ranks(predicted), _ranks(gold))
 
-    return None if why_undefined(predicted, gold) else pearson(rankdata(predicted), rankdata(gold))
+
+def _ranks(values: Values) -> Values:
+    """From 1 on, ties sharing their average; importing SciPy's takes longer than a correlation ever does."""
+    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ranks: Values = (np.cumsum(counts) - (counts - 1) / 2)[place]
+    return ranks
 
 
 def _centred(values: Values) -> Values:

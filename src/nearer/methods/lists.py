@@ -2,7 +2,8 @@
 
 A step takes some queries, and of each one's list some passages, half of them from the best. Within each list the
 student learns the judge's distribution (ListNet), its order (ListMLE) or its margins (GPL). Over all passages of the
-batch it learns a teacher's distribution or, without a teacher, to find the best passage of the list.
+batch it learns a teacher's distribution or, without a teacher, to find the best passage of the list. It can also learn
+where teachers' vectors lie, turned into its own space.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, model_validator
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.functional import normalize
 
 from nearer.encoder import Encoder
 from nearer.errors import InputError, SettingError
@@ -33,10 +35,12 @@ from nearer.methods.contract import (
     Saveable,
 )
 from nearer.methods.facts import MethodFacts, Paper
+from nearer.methods.list_sampling import draw_ranks, find_listed
 from nearer.objectives import best_of_list, list_mle, list_net, margin_mse
-from nearer.objectives.similarity import similarities
+from nearer.objectives.similarity import at_least_float32, similarities
 from nearer.teachers import TeacherList, Teachers, TeacherSettings
-from nearer.teachers.teacher import TeacherLength, longest_for_teachers, reading_remark
+from nearer.teachers.alignment import Alignment, fit_alignment, sample_rows
+from nearer.teachers.teacher import TeacherLength, longest_for_teachers, reading_remark, teacher_precision
 from nearer.text.reading import Reading
 from nearer.text.scored_lists import Lists, QueriesAndPassages, ScoredLists
 from nearer.text.token_store import open_store
@@ -79,6 +83,11 @@ class ListsSettings(BaseModel):
     )
     teacher_weights: list[float] | None = Field(None, description="how much each teacher counts; null: all alike")
     teacher_temperature: Temperature = Field(0.05, description="the teachers' similarities are divided by it")
+    vector_weight: Weight = Field(
+        0.0,
+        description="weight of the distance (1 - cosine) to the teachers' vectors, turned into the student's space; "
+        "0: only their order is learnt",
+    )
     false_negatives: float | None = Field(
         0.95,
         gt=0,
@@ -105,6 +114,10 @@ class ListsSettings(BaseModel):
         """Whether the list's best passage is to be found in the batch."""
         return self.in_batch_weight > 0 and not self.teachers
 
+    @property
+    def asks_teachers(self) -> bool:
+        return self.in_batch_weight > 0 or self.vector_weight > 0
+
     @model_validator(mode="after")
     def _sound(self) -> Self:
         if self.best_drawn > min(self.passages_per_query, self.top):
@@ -113,6 +126,8 @@ class ListsSettings(BaseModel):
             )
         if len(self.negative_band) != 2 or not 0 <= self.negative_band[0] < self.negative_band[1] <= 1:
             raise ValueError(f"negative_band {self.negative_band} must be two quantiles, such as [0, 0.9]")
+        if self.vector_weight and not self.teachers:
+            raise ValueError("vector_weight needs a teacher whose vectors are learnt (--teacher)")
         Teachers(self.teachers, self.teacher_weights)
         return self
 
@@ -147,6 +162,7 @@ class ScoredListsTraining(Method):
     def __init__(self, settings: ListsSettings) -> None:
         super().__init__(settings)
         self.teachers = Teachers([], None)
+        self.alignment: Alignment | None = None
 
     def record_form(self, encoder: Encoder, reading: Reading[Any], max_length: int) -> RecordForm:
         prompt = _prompt(encoder, self.settings.query_prompt, QUERY_PROMPTS, "query_prompt")
@@ -188,12 +204,15 @@ class ScoredListsTraining(Method):
         if self.tokens.cut:
             counted = f"{self.tokens.cut:,} of {self.tokens.sentences:,}"
             remarks.append(f"{counted} passages are cut at {longest} tokens (max_length)")
-        named = settings.teachers if settings.in_batch_weight else []
+        named = settings.teachers if settings.asks_teachers else []
         if settings.contrasts and settings.false_negatives is not None:
             named = [TeacherSettings.of_student(encoder)]
         self.teachers = Teachers(named, settings.teacher_weights if settings.teachers and named else None)
         read = longest_for_teachers(settings.teacher_max_length, longest)
-        self.teachers.prepare(QueriesAndPassages(reading), encoder.device, longest=read, progress=progress)
+        texts = QueriesAndPassages(reading)
+        self.teachers.prepare(texts, encoder.device, longest=read, progress=progress)
+        if settings.vector_weight:
+            self.alignment = self._align(encoder, texts)
         return remarks + reading_remark(self.teachers.members, longest)
 
     def inputs(self, batch: Batch) -> Inputs:
@@ -208,8 +227,8 @@ class ScoredListsTraining(Method):
         if self.settings.loss == "list_mle":  # in which order passages stand that the judge finds equally good
             given["tie_breaker"] = batch.common_random.random(wanted.shape, dtype=np.float32)
         if self.settings.contrasts:
-            given["excluded"] = self._in_own_list(batch.records, passages.reshape(-1))
-        if self.settings.in_batch_weight:
+            given["excluded"] = find_listed(self.lists, batch.records, passages.reshape(-1))
+        if self.settings.asks_teachers:
             for side, rows in (("query", batch.records), ("passage", len(self.lists) + passages.reshape(-1))):
                 given |= {f"{side} {name}": vectors for name, vectors in self.teachers.given(rows).items()}
         return Inputs(passes, given)
@@ -225,7 +244,13 @@ class ScoredListsTraining(Method):
         if settings.in_batch_weight:
             parts["in_batch"] = self._in_batch(scores, first, given)
             total = total + settings.in_batch_weight * parts["in_batch"]
+        if settings.vector_weight:
+            parts["vectors"] = self._distance(outputs, given, modules)
+            total = total + settings.vector_weight * parts["vectors"]
         return Losses(total, parts)
+
+    def modules(self) -> nn.ModuleDict:
+        return nn.ModuleDict({} if self.alignment is None else {"alignment": self.alignment})
 
     def identity(self) -> dict[str, str]:
         return self.teachers.identity()
@@ -240,20 +265,30 @@ class ScoredListsTraining(Method):
     def describe(self) -> dict[str, Any]:
         return {**super().describe(), "passages": self.tokens.sentences, "teachers": self.teachers.describe()}
 
+    def _align(self, encoder: Encoder, texts: QueriesAndPassages) -> Alignment:
+        """By what the untrained student makes of some of the texts."""
+        count = len(self.lists) + self.tokens.sentences
+        rows = sample_rows(count)
+        chosen, queries = set(rows.tolist()), len(self.lists)
+        sides = (self.prompts["query"], self.prompts["document"])
+        sample = [sides[number >= queries] + text for number, text in enumerate(texts) if number in chosen]
+        known = self.teachers.joined({name: torch.from_numpy(each) for name, each in self.teachers.given(rows).items()})
+        precision = teacher_precision(encoder.device)
+        own = encoder.encode(sample, normalize=True, precision=precision)
+        return Alignment(fit_alignment(known.numpy(), own)).to(encoder.device)
+
+    def _distance(self, outputs: Outputs, given: Mapping[str, Tensor], modules: Modules) -> Tensor:
+        """The mean of 1 - cosine between a text's vector and the teachers', of queries and of passages alike."""
+        distances = []
+        for side, name in (("query ", "queries"), ("passage ", "passages")):
+            known = {each.removeprefix(side): vectors for each, vectors in given.items() if each.startswith(side)}
+            wanted = modules["alignment"](self.teachers.joined(known))
+            own = normalize(at_least_float32(outputs.vectors[name]), dim=-1)
+            distances.append(1 - (own * wanted).sum(dim=-1).mean())
+        return torch.stack(distances).mean()
+
     def _passage(self, number: int) -> Ids:
         return self.tokens[int(number)].astype(np.int64)
-
-    def _in_own_list(self, records: NDArray[np.int64], passages: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """(records, passages): whether a passage stands in a record's list, drawn or not."""
-        starts, listed = self.lists.starts, self.lists.passages
-        found = np.zeros((len(records), len(passages)), dtype=bool)
-        marked = np.zeros(self.tokens.sentences, dtype=bool)
-        for row, record in enumerate(records):
-            own = listed[starts[record] : starts[record + 1]]
-            marked[own] = True
-            found[row] = marked[passages]
-            marked[own] = False
-        return found
 
     def _ranking(self, own: Tensor, wanted: Tensor, given: Mapping[str, Tensor]) -> Tensor:
         settings = self.settings
@@ -291,32 +326,6 @@ class ScoredListsTraining(Method):
             best = known.gather(1, first[:, None])
             excluded = excluded | (known > best - (1 - settings.false_negatives) * best.abs())
         return best_of_list(scores, first, excluded, temperature=settings.student_temperature)
-
-
-def draw_ranks(counts: NDArray[np.int64], settings: ListsSettings, random: np.random.Generator) -> NDArray[np.int64]:
-    """Ranks (lists, drawn), from 0 and rising, of the passages that a step uses of lists of so many each."""
-    others = settings.passages_per_query - settings.best_drawn
-    top = np.minimum(settings.top, counts - others)  # a short list has fewer that count as the best
-    best = _draw_between(np.zeros_like(top), top, settings.best_drawn, random)
-    if settings.contrasts:  # the list's best has to be found, so it has to be there
-        best[(best != 0).all(axis=1), 0] = 0
-    lower, upper = settings.negative_band
-    start = np.maximum(top, np.rint((1 - upper) * (counts - 1)).astype(np.int64))
-    end = np.rint((1 - lower) * (counts - 1)).astype(np.int64) + 1
-    too_few = end - start < others  # in the band
-    rest = _draw_between(np.where(too_few, top, start), np.where(too_few, counts, end), others, random)
-    return np.sort(np.concatenate([best, rest], axis=1), axis=1)
-
-
-def _draw_between(
-    start: NDArray[np.int64], end: NDArray[np.int64], count: int, random: np.random.Generator
-) -> NDArray[np.int64]:
-    """(lists, count): for each list different whole numbers from `start` to below `end`."""
-    spans = end - start
-    keys = random.random((len(spans), int(spans.max())))
-    keys[np.arange(keys.shape[1]) >= spans[:, None]] = 2  # beyond the list's own: never among the smallest
-    drawn: NDArray[np.int64] = start[:, None] + np.argsort(keys, axis=1)[:, :count]
-    return drawn
 
 
 def _prompt(encoder: Encoder, asked: str | None, names: tuple[str, ...], setting: str) -> str:

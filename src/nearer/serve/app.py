@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from nearer.extras import require
@@ -75,8 +76,16 @@ def create_app(
     add_client_endpoints(app, service)
     add_index_endpoints(app, service)
     add_page(app, page)
-    dimensions = [hosted.model.dimension for hosted in service.models]
-    describe_service(app.openapi(), service.limits, service.names, dimensions)  # FastAPI keeps what it once described
+    describe_routes = app.openapi
+
+    @cache  # made when it is first asked for: it takes longer than all else here
+    def describe() -> dict[str, Any]:
+        description = describe_routes()
+        dimensions = [hosted.model.dimension for hosted in service.models]
+        describe_service(description, service.limits, service.names, dimensions)
+        return description
+
+    app.openapi = describe  # type: ignore[method-assign]
     app.add_middleware(Guard, service=service, paths=Paths.of(app.routes, page), api_keys=api_keys, hosts=hosts)
     return app
 

@@ -17,8 +17,9 @@ def _number(value: Any) -> Any:
     return value
 
 
-Count = Annotated[int, Field(ge=0, lt=2**63), BeforeValidator(_number)]
-Positive = Annotated[int, Field(ge=1, lt=2**63), BeforeValidator(_number)]
+# 2⁵³: below it every whole number is exact in JSON, so that the description says the same bound
+Count = Annotated[int, Field(ge=0, lt=2**53), BeforeValidator(_number)]
+Positive = Annotated[int, Field(ge=1, lt=2**53), BeforeValidator(_number)]
 # fail_fast: of a million wrong items the first is told, and the others are not looked at
 Several = Field(min_length=1, fail_fast=True)
 Texts = Annotated[list[Text], Several]

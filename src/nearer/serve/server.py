@@ -107,6 +107,7 @@ def run_server(app: FastAPI, bound: socket.socket, *, tell: Callable[[str], None
         connections = max(1, allowed - CONNECTIONS_TOLD - OTHER_FILES)
         tell(f"--max-connections: the system allows {allowed:,} open files, so {connections:,} connections (ulimit -n)")
         service.connections.total = connections
+    app.openapi()  # made before requests come, which would wait for it
     # what was loaded stays: looked through for garbage again and again, it would hold up requests
     gc.collect()
     gc.freeze()

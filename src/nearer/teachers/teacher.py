@@ -224,6 +224,13 @@ class Teachers:
         assert found is not None
         return found
 
+    def joined(self, given: Mapping[str, Tensor]) -> Tensor:
+        """One vector (texts, all dimensions) of each text, whose products are the averaged cosines, in float32."""
+        of_each = enumerate(self.weights)
+        return torch.cat(
+            [weight**0.5 * normalize(given[f"teacher{n}"].float(), dim=-1) for n, weight in of_each], dim=-1
+        )
+
     def identity(self) -> dict[str, str]:
         return teacher_identity(self.members)
 

@@ -102,6 +102,8 @@ def seed_device(seed: int, device: torch.device) -> None:
     """Random numbers of the device from here on, and of no other: seeding them all takes time."""
     if device.type == "cuda":
         torch.cuda.default_generators[device.index or 0].manual_seed(seed)
+    elif device.type == "cpu":
+        torch.default_generator.manual_seed(seed)
     else:
         torch.manual_seed(seed)
 
