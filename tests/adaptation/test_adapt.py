@@ -84,6 +84,26 @@ def test_documents_in_and_a_set_up_out(documents: Path, models: dict[str, Any], 
         adapt(documents, out, **models, teachers=[teacher], queries=log, seed=1)
 
 
+def test_a_second_student_learns_a_teachers_vectors(
+    documents: Path,
+    models: dict[str, Any],
+    tiny_model: Callable[[str], Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    teacher, out = tmp_path / "teacher", tmp_path / "out"
+    nearer.Encoder.load(tiny_model("roberta"), pooling="mean", device="cpu").save(teacher)
+    monkeypatch.setattr(arguments, "make_plan", lambda *given, **more: replace(PLAN, vectors=True))
+    monkeypatch.setattr(stages, "best_fusion", lambda *given: ({"teacher": 1.0}, 3.0))
+    found = adapt(documents, out, **{**models, "judge": None}, teachers=[teacher])
+    assert isinstance(found, Outcome)
+    assert {each.contender.encoder for each in found.standings} == {"base", "lists", "vectors"}
+    steps = [json.loads(line) for line in (out / "runs" / "vectors" / "metrics.jsonl").read_text().splitlines()]
+    assert steps[-1]["step"] == 20
+    assert "vectors" in steps[-1]
+    assert "to place texts as the teacher does" in (out / "report.html").read_text()
+
+
 @pytest.mark.usefixtures("small")
 def test_an_interrupted_run_goes_on(
     documents: Path, models: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

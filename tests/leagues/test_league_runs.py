@@ -291,12 +291,31 @@ def test_mistakes_are_told_before_anything_runs(ground: Ground, trained: list[st
 
 
 @pytest.mark.slow
-def test_workers_of_ray_find_the_same(
-    whole: tuple[Ground, LeagueOutcome], ground: Ground, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("engine", "workers"), [("ray", 1), ("process", 2)])
+def test_workers_find_the_same(
+    whole: tuple[Ground, LeagueOutcome], ground: Ground, monkeypatch: pytest.MonkeyPatch, engine: str, workers: int
 ) -> None:
-    pytest.importorskip("ray")
+    if engine == "ray":
+        pytest.importorskip("ray")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    right, found = figures(whole[1]), figures(league(ground.file, ground.out, engine="ray", workers=1))
+    right, found = figures(whole[1]), figures(league(ground.file, ground.out, engine=engine, workers=workers))
     for each in (right, found):
         del each["league"]
     assert found == right
+
+
+@pytest.mark.slow
+def test_a_process_that_dies_costs_its_own_run(
+    ground: Ground, own_method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And the next run gets another process."""
+    dying = OWN.replace('raise IndexError("the method\'s own mistake")', "import os; os._exit(3)")
+    (ground.folder / "own_method_of_a_test.py").write_text(dying)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    others = dict(ground.values["methods"])
+    settings = {**others["simcse"]["settings"], "fails": True}
+    own = {"method": own_method, "settings": settings, "tune": {"temperature": [0.05, 0.5]}}
+    outcome = league(ground.write(methods={"own": own, **others}), ground.out, workers=2)
+    found = standings(outcome)
+    assert "its process ended with 3" in " ".join(outcome.failures)
+    assert {name for name in found if found[name].seeds} == set(others)

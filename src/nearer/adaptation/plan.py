@@ -18,6 +18,7 @@ TESTS, MATERIAL, TRAINING = 0.35, 0.25, 0.40
 WRITING = 0.2  # by a language model; the others then share the rest
 MOST_TESTS = 6  # that are usual
 SPREAD = 2.2  # candidates of a query, in those that one judge names: others name other ones
+MOST_STEPS = 1000  # of a student
 FEWEST_LABELLED = 100
 FEWEST_WRITTEN = 32
 FEWEST_QUERIES, FEWEST_PASSAGES, FEWEST_TO_LEARN, FEWEST_STEPS = 40, 500, 200, 20
@@ -40,7 +41,8 @@ class Plan:
     """What is done.
 
     longest: tokens of a passage in training; seconds: what it is expected to take, by stage; labelled: queries with
-    labels that are asked; written: queries that a language model writes to learn from; written_tests: and as a test.
+    labels that are asked; written: queries that a language model writes to learn from; written_tests: and as a test;
+    vectors: there is time for a second student, which learns a teacher's vectors as well.
     """
 
     passages: int
@@ -56,6 +58,7 @@ class Plan:
     labelled: int = 0
     written: int = 0
     written_tests: int = 0
+    vectors: bool = False
 
     @property
     def trains(self) -> bool:
@@ -70,7 +73,7 @@ class Plan:
         taken = ", ".join(f"{stage} {told_seconds(seconds)}" for stage, seconds in self.seconds.items())
         written = f"{self.written:,} queries written by the language model, " if self.written else ""
         training = (
-            f"{self.steps:,} steps on lists of {self.to_learn:,} queries"
+            f"{self.steps:,} steps on lists of {self.to_learn:,} queries{' by each of two students' * self.vectors}"
             if self.trains
             else "no training (too little time)"
         )
@@ -136,7 +139,9 @@ def make_plan(
     whole, fewest = budget, max(FEWEST_PASSAGES, always)
     budget = whole if speeds.query is None else (1 - WRITING) * whole
     batch, per_query = (48, 8) if on_gpu else (16, 4)
-    plan = Plan(passages, 400, 50, speeds.pair is not None, 8000, 1000, batch, per_query, None if on_gpu else 128, {})
+    plan = Plan(
+        passages, 400, 50, speeds.pair is not None, 8000, MOST_STEPS, batch, per_query, None if on_gpu else 128, {}
+    )
     plan = replace(plan, labelled=labelled)
     while _tests(plan, speeds) > TESTS * budget:
         if plan.queries > FEWEST_QUERIES:
@@ -156,7 +161,9 @@ def make_plan(
     # what tests and material leave is for training too
     left = max(TRAINING * budget, budget - _tests(plan, speeds) - _material(plan, speeds))
     left = max(0.0, left - _start_up(on_gpu))
-    plan = replace(plan, steps=int(min(1000, left / _step(plan, speeds))))
+    of_one = MOST_STEPS * _step(plan, speeds)
+    plan = replace(plan, steps=int(min(MOST_STEPS, left / _step(plan, speeds))))
+    plan = replace(plan, vectors=speeds.taught > 0 and left >= 2 * of_one + _start_up(on_gpu))
     if not plan.trains:
         plan = replace(plan, steps=0)
     if speeds.query is not None:
@@ -164,7 +171,7 @@ def make_plan(
     seconds = {
         "tests": _tests(plan, speeds),
         "material": _material(plan, speeds) if plan.trains else 0.0,
-        "training": plan.steps * _step(plan, speeds) + _start_up(on_gpu and plan.trains),
+        "training": (1 + plan.vectors) * (plan.steps * _step(plan, speeds) + _start_up(on_gpu and plan.trains)),
     }
     if speeds.query is not None:
         seconds["writing"] = (plan.written + plan.written_tests) * speeds.query

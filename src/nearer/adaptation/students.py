@@ -14,7 +14,7 @@ from nearer.adaptation.material import draw_queries, find_training_views, write_
 from nearer.adaptation.passages import count_words, document_sentences
 from nearer.adaptation.plan import listed
 from nearer.adaptation.state import MODEL, WORK, Work
-from nearer.adaptation.tournament import BASE, LISTS, PAIRS
+from nearer.adaptation.tournament import BASE, LISTS, PAIRS, VECTORS
 from nearer.adaptation.writing import Written, count_styles, told_styles
 from nearer.errors import SettingError
 from nearer.search.fusion import RERANKER
@@ -23,6 +23,7 @@ from nearer.training import resume, train
 
 WORTH_LEARNING = 0.5  # points that judges must stand above the base
 FEWEST_PAIRS = 64
+VECTOR_WEIGHT, VECTOR_RATE = 20.0, 1e-4  # to move to a teacher's vectors takes larger steps
 FEWEST_WORDS = 4  # of a sentence
 TSDAE = "tsdae-wiki-mini"  # whose settings fit any base
 PRETRAINING = 4  # one in so many steps
@@ -35,7 +36,8 @@ def train_students(
     weights: dict[str, float],
     above: float,
 ) -> None:
-    """One learns the judges' lists if these know more than the base; one learns pairs if no model teaches."""
+    """One learns the judges' lists if these know more than the base, and one a teacher's vectors as well, if there is
+    time for both; one learns pairs if no model teaches."""
     plan, say = work.plan, work.say
     unlike = set() if work.labels is None else work.labels.keys  # what is measured with is not learnt from
     learns_lists = above >= WORTH_LEARNING
@@ -71,10 +73,14 @@ def train_students(
             reranked=bool(weights.get(RERANKER)),
         )
         if count >= plan.batch:
-            settings = {"batch_size": plan.batch, "passages_per_query": per_query, "max_steps": steps}
-            work.students[LISTS] = _train(
-                work, LISTS, folder, settings, model=start, teachers=_best_teacher(work, weights)
-            )
+            settings: dict[str, Any] = {"batch_size": plan.batch, "passages_per_query": per_query, "max_steps": steps}
+            teachers = _best_teacher(work, weights)
+            work.students[LISTS] = _train(work, LISTS, folder, settings, model=start, teachers=teachers)
+            if plan.vectors and teachers:
+                settings |= {"vector_weight": VECTOR_WEIGHT, "learning_rate": VECTOR_RATE}
+                work.students[VECTORS] = _train(
+                    work, LISTS, folder, settings, model=start, teachers=teachers, name=VECTORS
+                )
         else:
             say(f"no student learns lists: {count:,} are too few for a batch of {plan.batch}")
     else:

@@ -27,10 +27,10 @@ def league(
     ] = False,
     engine: Annotated[
         options.EngineName,
-        typer.Option(help="Train in this process, one run after the other, or several at a time with Ray."),
+        typer.Option(help="Train in processes of this machine, or with Ray on any number of machines."),
     ] = options.EngineName.process,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="With --engine ray: runs at a time. Default: one for each GPU, or 2.")
+        int | None, typer.Option(min=1, max=256, help="Runs at a time. Default: 1; with Ray one for each GPU, or 2.")
     ] = None,
 ) -> None:
     """Let methods meet: the same text, steps, tuning and tests for each, and one page of what can be told apart."""
@@ -38,7 +38,6 @@ def league(
     from nearer.leagues.league import league as run_league
     from nearer.leagues.page import PAGE
 
-    options.check_workers(engine, workers)
     if dry_run:
         for line in announce(file, out):
             put(line)

@@ -88,8 +88,8 @@ def league(
     Args:
         source: The league's YAML file.
         out: The league's folder.
-        engine: `process` trains here, one run after the other; `ray` trains with workers.
-        workers: Of Ray; None takes one for each GPU, or two.
+        engine: `process` trains on this machine; `ray` trains with Ray's workers, on any number of machines.
+        workers: Runs at a time. None: one, in this very process; with Ray one for each GPU, or two.
         keep_models: Keep the models of the chosen settings; else they are removed when they are scored.
         run: False runs nothing: results and page are made of the runs that are done.
         say: Is told what is done, a line a run.

@@ -1,4 +1,4 @@
-"""Who does the runs: this process, one after the other, or workers of Ray, several at a time.
+"""Who does the runs: this process, one after the other; processes of this machine, side by side; or workers of Ray.
 
 Workers write run folders themselves, so on several machines the league's folder, texts and models must lie where all
 of them find them under one name.
@@ -6,15 +6,24 @@ of them find them under one name.
 
 from __future__ import annotations
 
+import multiprocessing
+import os
+import signal
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from nearer.errors import NearerError
 from nearer.leagues.runs import Job, do_job
 from nearer.ray_runtime import RayWorkforce, translate_worker_errors
 from nearer.sweeps.results import SweepRun
+
+GRACE = 60.0  # seconds that a run has to keep what it has reached
+VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
 class Workers(Protocol):
@@ -31,6 +40,109 @@ class OneByOne:
     def do(self, jobs: Sequence[Job]) -> Iterator[tuple[Job, SweepRun]]:
         for job in jobs:
             yield job, do_job(job, progress=self.progress)
+
+
+@dataclass(frozen=True)
+class _Worker:
+    """A process that does one run after the other. number: of it among all, from 0."""
+
+    process: SpawnProcess
+    connection: Connection
+    number: int
+
+
+class SideBySide:
+    """So many processes of this machine. Each has one of its GPUs, or shares it with others; without one, its part of
+    the cores.
+
+    A small model leaves most of a GPU idle, so a few at a time end sooner. A process that dies costs its own run only.
+    """
+
+    def __init__(self, workers: int) -> None:
+        self.workers = workers
+        self.idle: list[_Worker] = []
+        self.busy: dict[_Worker, Job] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for worker in self.idle:
+            worker.connection.close()  # it ends when nobody can ask it any more
+        for worker in self.busy:
+            if worker.process.pid is not None and worker.process.is_alive():
+                os.kill(worker.process.pid, signal.SIGINT)  # it keeps what it has reached
+        for worker in self.busy:
+            worker.process.join(GRACE)
+            worker.process.terminate()
+        for worker in (*self.idle, *self.busy):
+            worker.process.join()
+
+    def do(self, jobs: Sequence[Job]) -> Iterator[tuple[Job, SweepRun]]:
+        waiting = list(jobs)
+        while waiting or self.busy:
+            while waiting and len(self.busy) < self.workers:
+                worker = self.idle.pop() if self.idle else self._start()
+                self.busy[worker] = waiting.pop(0)
+                worker.connection.send(self.busy[worker])
+            for worker in self._ended():
+                job = self.busy.pop(worker)
+                try:
+                    run: SweepRun = worker.connection.recv()
+                    self.idle.append(worker)
+                except EOFError:
+                    worker.process.join()
+                    reason = f"its process ended with {worker.process.exitcode}; it may have run out of memory"
+                    run = SweepRun(job.run.point, job.run.seed, job.run.folder, state="failed", reason=reason)
+                yield job, run
+
+    def _ended(self) -> list[_Worker]:
+        ready = wait([worker.connection for worker in self.busy])
+        return [worker for worker in self.busy if worker.connection in ready]
+
+    def _start(self) -> _Worker:
+        taken = {worker.number for worker in (*self.idle, *self.busy)}
+        number = min(set(range(self.workers)) - taken)
+        context = multiprocessing.get_context("spawn")
+        ours, theirs = context.Pipe()
+        process = context.Process(target=_do_as_asked, args=(theirs, self.workers))
+        with _seeing_one_gpu(number):
+            process.start()
+        theirs.close()
+        return _Worker(process, ours, number)
+
+
+@contextmanager
+def _seeing_one_gpu(number: int) -> Iterator[None]:
+    """Processes that start here see one GPU each; which ones there are is read once, when a process looks first."""
+    import torch
+
+    before = os.environ.get(VISIBLE)
+    count = torch.cuda.device_count()
+    if count:
+        devices = before.split(",") if before else [str(each) for each in range(count)]
+        os.environ[VISIBLE] = devices[number % len(devices)]
+    try:
+        yield
+    finally:
+        if before is None:
+            os.environ.pop(VISIBLE, None)
+        else:
+            os.environ[VISIBLE] = before
+
+
+def _do_as_asked(connection: Connection, workers: int) -> None:
+    """A process of `SideBySide`: sends back what came of each run, and ends with whoever asks."""
+    import torch
+
+    os.setsid()  # Ctrl-C is passed on once, by whoever asks
+    if not torch.cuda.is_available():
+        torch.set_num_threads(max(1, torch.get_num_threads() // workers))
+    try:
+        while True:
+            connection.send(do_job(connection.recv()))
+    except (EOFError, OSError, KeyboardInterrupt):
+        return
 
 
 class OverRay(RayWorkforce):
@@ -68,8 +180,6 @@ class OverRay(RayWorkforce):
 
 def _do_in_worker(job: Job, folder: str) -> SweepRun:
     """folder: the one that paths of the league are relative to."""
-    import os
-
     os.chdir(folder)
     return do_job(job)
 
@@ -77,4 +187,6 @@ def _do_in_worker(job: Job, folder: str) -> SweepRun:
 def make_workers(engine: str, workers: int | None, *, progress: bool) -> AbstractContextManager[Workers]:
     if engine == "ray":
         return OverRay(workers=workers)
+    if workers is not None and workers > 1:
+        return SideBySide(workers)
     return nullcontext(OneByOne(progress=progress))
