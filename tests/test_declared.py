@@ -7,6 +7,7 @@ import re
 import sys
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -38,8 +39,13 @@ def distribution(module: str) -> str:
     return DISTRIBUTIONS.get(top, BROUGHT.get(top, top)).lower().replace("_", "-")
 
 
-def imported(file: Path) -> Iterator[tuple[str, int, bool]]:
+@cache
+def imported(file: Path) -> list[tuple[str, int, bool]]:
     """Distribution, line, and whether it is imported as soon as the file is."""
+    return list(_imports(file))
+
+
+def _imports(file: Path) -> Iterator[tuple[str, int, bool]]:
     tree = ast.parse(file.read_text(encoding="utf-8"))
     late = {
         inner

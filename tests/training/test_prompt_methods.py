@@ -193,14 +193,9 @@ def test_resumed_to_the_bit(
     weights: Callable[[Path], dict[str, Any]],
     stop_after: Callable[[int], Any],
 ) -> None:
-    settings = _settings(method, generator) | {
-        "max_steps": 6,
-        "evaluate_every": 2,
-        "checkpoint_every": 2,
-        "test_on": [],
-    }
+    settings = _settings(method, generator) | {"max_steps": 4, "checkpoint_every": 2, "select_on": [], "test_on": []}
     train(recipe, corpus, out=tmp_path / "whole", settings=settings)
-    with stop_after(4):
+    with stop_after(3):
         train(recipe, corpus, out=tmp_path / "broken", settings=settings)
     resume(tmp_path / "broken")
     whole, broken = weights(tmp_path / "whole"), weights(tmp_path / "broken")

@@ -208,7 +208,7 @@ class TestTrouble:
 
         monkeypatch.setattr(checkpoints, "save_file", full)
         with pytest.raises(TrainingError, match="No space left on device") as error:
-            train(recipe, corpus, out=tmp_path / "run")
+            train(recipe, corpus, out=tmp_path / "run", settings={"max_steps": 15})
         assert "step-00000007" in str(error.value)
         assert not list((tmp_path / "run" / "checkpoints").glob(".building-*"))
         monkeypatch.undo()
@@ -236,11 +236,11 @@ class TestTrouble:
 
         monkeypatch.setattr(Trainer, "advance", interrupting)
         with pytest.raises(Interrupted, match=r"stopped after step 10; go on with: nearer train --resume"):
-            train(recipe, corpus, out=tmp_path / "stopped")
+            train(recipe, corpus, out=tmp_path / "stopped", settings={"max_steps": 12})
         kept = sorted(path.name for path in (tmp_path / "stopped" / "checkpoints").glob("step-*"))
         assert kept == ["step-00000007", "step-00000010"]
         nearer.resume(tmp_path / "stopped")
-        train(recipe, corpus, out=tmp_path / "straight")
+        train(recipe, corpus, out=tmp_path / "straight", settings={"max_steps": 12})
         stopped, straight = weights(tmp_path / "stopped"), weights(tmp_path / "straight")
         assert stopped.keys() == straight.keys()
         assert all(torch.equal(stopped[name], straight[name]) for name in straight)

@@ -76,7 +76,7 @@ def test_resumed_to_the_bit(
     stop_after: Callable[[int], Any],
 ) -> None:
     settings = {"method": method, "head": False, "learning_rate": 1e-4, **OF[method], "max_steps": 4}
-    settings |= {"evaluate_every": 2, "checkpoint_every": 2, "test_on": []}
+    settings |= {"checkpoint_every": 2, "select_on": [], "test_on": []}
     if OF[method].get("data") == "triplets":
         lines = corpus.read_text().splitlines()
         corpus = tmp_path / "triplets.tsv"
