@@ -19,7 +19,7 @@ from nearer.adaptation import stages
 from nearer.adaptation.adapt import adapt
 from nearer.adaptation.models import name_teachers
 from nearer.adaptation.outcome import Outcome, tell_labels
-from nearer.adaptation.plan import Plan, Speeds
+from nearer.adaptation.plan import Plan, Speeds, make_plan, settle
 from nearer.cli.main import app
 from nearer.errors import InputError, ModelError, SettingError
 from nearer.search.setup import read_setup
@@ -104,10 +104,14 @@ def test_a_second_student_learns_a_teachers_vectors(
     assert "to place texts as the teacher does" in (out / "report.html").read_text()
 
 
-@pytest.mark.usefixtures("small")
 def test_an_interrupted_run_goes_on(
     documents: Path, models: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """With the steps that were planned when the tests had shown the speed."""
+    plan = make_plan(60, 150, Speeds(0.01, 0.0, None), on_gpu=False)
+    monkeypatch.setattr(arguments, "make_plan", lambda *given, **more: replace(PLAN, expected=plan.expected))
+    told: list[str] = []
+    monkeypatch.setattr(stages, "settle", lambda plan, taken: replace(plan, steps=24, expected={}))
     models["judge"] = None
     straight = adapt(documents, tmp_path / "straight", **models)
     measured = stages.hold_tournament
@@ -119,7 +123,9 @@ def test_an_interrupted_run_goes_on(
     with pytest.raises(KeyboardInterrupt, match="the same command goes on"):
         adapt(documents, tmp_path / "out", **models)
     monkeypatch.setattr(stages, "hold_tournament", measured)
-    found = adapt(documents, tmp_path / "out", **models)
+    monkeypatch.setattr(stages, "settle", settle)
+    found = adapt(documents, tmp_path / "out", **models, say=told.append)
+    assert "24 steps" in " ".join(told)
     assert isinstance(found, Outcome)
     assert isinstance(straight, Outcome)
     assert found.standings == straight.standings

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nearer.adaptation.plan import FEWEST_PASSAGES, FEWEST_QUERIES, FEWEST_STEPS, Speeds, make_plan, parse_budget
+from nearer.adaptation.plan import (
+    FEWEST_PASSAGES,
+    FEWEST_QUERIES,
+    FEWEST_STEPS,
+    Speeds,
+    make_plan,
+    parse_budget,
+    settle,
+)
 from nearer.errors import SettingError
 
 
@@ -75,3 +85,29 @@ def test_a_slow_one_says_that_it_does_not_train() -> None:
     plan = make_plan(30, 50_000, Speeds(0.2, 0.0, 0.5), on_gpu=False)
     assert not plan.trains
     assert "no training" in str(plan)
+
+
+def test_steps_are_planned_anew_when_the_tests_have_shown_the_speed() -> None:
+    speeds = Speeds(0.005, 0.0, None)
+    plan = make_plan(100, 500, speeds, on_gpu=False)
+    assert 0 < plan.steps < 1000
+    expected = plan.expected["before"]
+    as_planned, faster, slower = (settle(plan, times * expected) for times in (1.0, 0.25, 1.3))
+    assert abs(as_planned.steps - plan.steps) <= 1
+    assert slower.steps < plan.steps < faster.steps
+    for settled, taken in ((faster, 0.25 * expected), (slower, 1.3 * expected)):
+        assert taken + settled.seconds["training"] <= 100
+        assert settle(settled, 1e-6) == settled  # once is enough
+    # tests that took all the time leave a fifth to training, and a plan without training may get some
+    assert settle(replace(plan, expected={**plan.expected, "step": 0.1}), 6 * expected).steps == int(20 / 0.6)
+    none = make_plan(60, 2_000, Speeds(0.5, 0.0, None), on_gpu=False)
+    assert not none.trains
+    assert settle(none, 0.1 * none.expected["before"]).trains
+
+
+@given(st.floats(10, 1e5), st.floats(1e-5, 1), st.floats(0, 1), st.floats(1e-3, 1e6), st.booleans())
+def test_any_time_can_be_taken(budget: float, passage: float, taught: float, taken: float, on_gpu: bool) -> None:
+    settled = settle(make_plan(budget, 1_000, Speeds(passage, taught, None), on_gpu=on_gpu), taken)
+    assert settled.steps == 0 or FEWEST_STEPS <= settled.steps <= 1000
+    assert settled.seconds["training"] >= 0
+    assert not settled.expected

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from nearer.adaptation.judging import encode_texts
 from nearer.adaptation.models import Models
@@ -15,10 +15,13 @@ SAMPLE, SAMPLE_ON_GPU = 32, 1024  # texts that speeds are measured with; few do 
 COMPILING = 70.0  # seconds before the first step on a GPU
 # shares of the budget
 TESTS, MATERIAL, TRAINING = 0.35, 0.25, 0.40
+LEAST_TRAINING = 0.2  # when tests took longer than planned
 WRITING = 0.2  # by a language model; the others then share the rest
 MOST_TESTS = 6  # that are usual
 SPREAD = 2.2  # candidates of a query, in those that one judge names: others name other ones
 MOST_STEPS = 1000  # of a student
+NEW_AFTERWARDS = 1.3  # pairs that are read in all, in those that are read before training
+FASTEST, SLOWEST = 0.1, 10.0  # times what was expected; more is an interruption, or a clock
 FEWEST_LABELLED = 100
 FEWEST_WRITTEN = 32
 FEWEST_QUERIES, FEWEST_PASSAGES, FEWEST_TO_LEARN, FEWEST_STEPS = 40, 500, 200, 20
@@ -42,7 +45,8 @@ class Plan:
 
     longest: tokens of a passage in training; seconds: what it is expected to take, by stage; labelled: queries with
     labels that are asked; written: queries that a language model writes to learn from; written_tests: and as a test;
-    vectors: there is time for a second student, which learns a teacher's vectors as well.
+    vectors: there is time for a second student, which learns a teacher's vectors as well; expected: what `settle` needs
+    to plan the steps anew, empty when that is done.
     """
 
     passages: int
@@ -59,6 +63,7 @@ class Plan:
     written: int = 0
     written_tests: int = 0
     vectors: bool = False
+    expected: dict[str, float] = field(default_factory=dict)
 
     @property
     def trains(self) -> bool:
@@ -69,19 +74,19 @@ class Plan:
         """Seconds."""
         return sum(self.seconds.values())
 
+    @property
+    def told_training(self) -> str:
+        if not self.trains:
+            return "no training (too little time)"
+        each = " by each of two students" * self.vectors
+        return f"{self.steps:,} steps on lists of {self.to_learn:,} queries{each}"
+
     def __str__(self) -> str:
         taken = ", ".join(f"{stage} {told_seconds(seconds)}" for stage, seconds in self.seconds.items())
         written = f"{self.written:,} queries written by the language model, " if self.written else ""
-        training = (
-            f"{self.steps:,} steps on lists of {self.to_learn:,} queries{' by each of two students' * self.vectors}"
-            if self.trains
-            else "no training (too little time)"
-        )
         labelled = f"{self.labelled:,} labelled queries, " if self.labelled else ""
-        return (
-            f"plan: {self.passages:,} passages, tests of up to {self.queries} queries, {labelled}{written}{training}; "
-            f"about {taken}"
-        )
+        tests = f"{self.passages:,} passages, tests of up to {self.queries} queries"
+        return f"plan: {tests}, {labelled}{written}{self.told_training}; about {taken}"
 
 
 def parse_budget(text: str) -> float:
@@ -160,22 +165,51 @@ def make_plan(
         plan = replace(plan, to_learn=max(FEWEST_TO_LEARN, plan.to_learn // 2))
     # what tests and material leave is for training too
     left = max(TRAINING * budget, budget - _tests(plan, speeds) - _material(plan, speeds))
-    left = max(0.0, left - _start_up(on_gpu))
-    of_one = MOST_STEPS * _step(plan, speeds)
-    plan = replace(plan, steps=int(min(MOST_STEPS, left / _step(plan, speeds))))
-    plan = replace(plan, vectors=speeds.taught > 0 and left >= 2 * of_one + _start_up(on_gpu))
-    if not plan.trains:
-        plan = replace(plan, steps=0)
+    expected = {
+        "budget": budget,
+        "before": _before_training(plan, speeds),
+        "after": _tests(plan, speeds) - _before_training(plan, speeds),
+        "material": _material(plan, speeds),
+        "start-up": _start_up(on_gpu),
+        "step": _step(plan, speeds),
+        "taught": speeds.taught,
+    }
+    plan = _with_steps(replace(plan, expected=expected), left, 1.0)
     if speeds.query is not None:
         plan = _with_writing(plan, int(WRITING * whole / speeds.query), llm_test=llm_test)
     seconds = {
         "tests": _tests(plan, speeds),
         "material": _material(plan, speeds) if plan.trains else 0.0,
-        "training": (1 + plan.vectors) * (plan.steps * _step(plan, speeds) + _start_up(on_gpu and plan.trains)),
+        "training": plan.seconds["training"],
     }
     if speeds.query is not None:
         seconds["writing"] = (plan.written + plan.written_tests) * speeds.query
     return replace(plan, seconds=seconds)
+
+
+def settle(plan: Plan, taken: float) -> Plan:
+    """The plan with as many steps as the time that is left allows, now that the tests are made.
+
+    taken: seconds that this took. It says how fast the machine is; a few texts at the start say it badly where others
+    work beside.
+    """
+    if not plan.expected:
+        return plan
+    expected = plan.expected
+    pace = min(SLOWEST, max(FASTEST, taken / max(expected["before"], 1e-9)))
+    left = expected["budget"] - taken - pace * (expected["after"] + expected["material"])
+    left = max(LEAST_TRAINING * expected["budget"], left)  # a budget is passed rather than spent on tests alone
+    return replace(_with_steps(plan, left, pace), expected={})
+
+
+def _with_steps(plan: Plan, left: float, pace: float) -> Plan:
+    """With what fits into the seconds that are left. pace: times as slow as expected."""
+    start_up, step = plan.expected["start-up"], pace * plan.expected["step"]
+    steps = int(min(MOST_STEPS, max(0.0, left - start_up) / step))
+    two = plan.expected["taught"] > 0 and left >= 2 * (start_up + MOST_STEPS * step)
+    steps = steps if steps >= FEWEST_STEPS else 0
+    seconds = (1 + two) * (steps * step + (start_up if steps else 0.0))
+    return replace(plan, steps=steps, vectors=two, seconds={**plan.seconds, "training": seconds})
 
 
 def _with_writing(plan: Plan, affordable: int, *, llm_test: bool) -> Plan:
@@ -192,12 +226,17 @@ def _tests(plan: Plan, speeds: Speeds) -> float:
     return texts * (2 * speeds.passage + speeds.taught) + _reranking(plan, speeds)
 
 
+def _before_training(plan: Plan, speeds: Speeds) -> float:
+    texts = plan.passages + 2 * MOST_TESTS * plan.queries + plan.labelled
+    return texts * (speeds.passage + speeds.taught) + _reranking(plan, speeds) / NEW_AFTERWARDS
+
+
 def _reranking(plan: Plan, speeds: Speeds) -> float:
     """Of all tests; after training, what is new among the candidates."""
     if not plan.reranks or speeds.pair is None:
         return 0.0
     queries = MOST_TESTS * plan.queries + plan.labelled
-    return 1.3 * queries * SPREAD * plan.best * speeds.pair
+    return NEW_AFTERWARDS * queries * SPREAD * plan.best * speeds.pair
 
 
 def _material(plan: Plan, speeds: Speeds) -> float:

@@ -22,7 +22,8 @@ from nearer.adaptation.made_tests import MadeTest, hold_out, make_tests, make_wr
 from nearer.adaptation.models import count_weights
 from nearer.adaptation.outcome import Outcome, find_changes, measure_latency, write_documents, write_model
 from nearer.adaptation.page import write_outcome
-from nearer.adaptation.state import MODEL, WORK, Work, digest
+from nearer.adaptation.plan import Plan, settle, told_seconds
+from nearer.adaptation.state import MODEL, WORK, Work, digest, keep_settled_plan
 from nearer.adaptation.students import train_students
 from nearer.adaptation.tournament import (
     BASE,
@@ -62,6 +63,7 @@ def run_stages(work: Work) -> Outcome:
     weights, above = best_fusion(first, judges, BASE)
     say(f"judges to trust on this text: {_told(weights)}; {above:+.1f} points of NDCG@10 above the base")
     by_labels = _measure_judges(work, collection, knowing, judges, weights)
+    plan = _settle(work, time.perf_counter() - started)
     if plan.trains:
         train_students(work, collection, ~held_out, weights, above)
     for name, folder in work.students.items():
@@ -71,6 +73,17 @@ def run_stages(work: Work) -> Outcome:
     labelled = _measure_labels(work, collection, by, "after")
     decision = _decide(work, last, labelled, by, by_labels)
     return _write(work, collection, decision, last, labelled, by, weights, above, time.perf_counter() - started)
+
+
+def _settle(work: Work, taken: float) -> Plan:
+    """How many steps there is time for is known better now."""
+    plan = settle(work.plan, taken)
+    if plan != work.plan:
+        keep_settled_plan(work.out / WORK, plan)
+        if plan.steps != work.plan.steps or plan.vectors != work.plan.vectors:
+            work.say(f"the tests took {told_seconds(taken)}; {plan.told_training}")
+        work.plan = plan
+    return plan
 
 
 def _write_test(work: Work, numbers: Sequence[int]) -> list[MadeTest]:

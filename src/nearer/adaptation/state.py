@@ -142,6 +142,12 @@ def open_work(out: Path) -> Path:
     return work
 
 
+def keep_settled_plan(work: Path, plan: Plan) -> None:
+    """In place of the first one: a run that goes on must be the same run."""
+    kept = read_sealed_json(work / STATE, f"remove {work.parent} and start again")
+    write_sealed_json(work / STATE, {**kept, "plan": asdict(plan)})
+
+
 def keep_plan(work: Path, about: dict[str, Any], plan: Plan) -> None:
     if not (work / STATE).is_file():
         write_sealed_json(work / STATE, {"about": about, "plan": asdict(plan)})
