@@ -100,7 +100,7 @@ def test_steps_are_planned_anew_when_the_tests_have_shown_the_speed() -> None:
         assert settle(settled, 1e-6) == settled  # once is enough
     # tests that took all the time leave a fifth to training, and a plan without training may get some
     assert settle(replace(plan, expected={**plan.expected, "step": 0.1}), 6 * expected).steps == int(20 / 0.6)
-    none = make_plan(60, 2_000, Speeds(0.5, 0.0, None), on_gpu=False)
+    none = make_plan(60, 2_000, Speeds(0.05, 0.0, None), on_gpu=False)
     assert not none.trains
     assert settle(none, 0.1 * none.expected["before"]).trains
 

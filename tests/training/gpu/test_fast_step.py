@@ -63,6 +63,7 @@ def make_trainer(make_trainer: Callable[..., Trainer]) -> Callable[..., Trainer]
         {"precision": "float32", "method": "consert", "first_view": "token_cutoff", "kind": "mobilebert"},
         {"precision": "float32", **LISTS, "teachers": ["mpnet"]},
         {"precision": "bf16", **LISTS, "teachers": ["mpnet"], "max_length": 40},
+        {"precision": "float32", **LISTS, "teachers": ["bert", "mpnet"], "vector_weight": 10.0},
         {"precision": "float32", **LISTS},
         {"precision": "float32", **LISTS, "loss": "list_mle", "in_batch_weight": 0.0},
         {"precision": "float32", **LISTS, "loss": "margin", "in_batch_weight": 0.0, "similarity": "dot"},
