@@ -6,12 +6,18 @@
 #
 # DOMAINS: a folder with collections in BEIR's layout; ONLY="cranfield cosqa" takes these alone. A collection with a file
 # unlabelled_queries.txt is adapted a second time with it as a log. SEEDS: "0 1 2" unless given. BUDGET: of one run,
-# 10min unless given. All seeds of a collection run side by side (AT_ONCE at a time, 3 unless given).
+# 10min unless given. AT_ONCE runs side by side, 3 unless given. ROWS="adapt" leaves out SimCSE and GPL on the same text
+# (GPL's margins with its own settings but GPL_STEPS steps, 3000 unless given, and query-like text instead of written
+# queries). Every run that is there is taken as it is; the last lines are the table.
 set -euo pipefail
 domains=$1 model=$2 teacher=$3 judge=$4 out=$5 seeds=${6:-0 1 2} budget=${7:-10min}
+rows=${ROWS:-adapt simcse gpl}
 mkdir -p "$out"
 
-wait_for_one() { while [ "$(jobs -rp | wc -l)" -ge "${AT_ONCE:-3}" ]; do wait -n; done; }
+at_once() { # COMMAND…: in the background, AT_ONCE of them
+    while [ "$(jobs -rp | wc -l)" -ge "${AT_ONCE:-3}" ]; do wait -n || true; done
+    "$@" &
+}
 
 adapted() { # NAME SEED DOMAIN [MORE…]
     local name=$1 seed=$2 domain=$3
@@ -22,24 +28,44 @@ adapted() { # NAME SEED DOMAIN [MORE…]
         > "$out/$name-$seed.log" 2>&1
 }
 
+trained() { # NAME DOMAIN RECIPE ARGUMENTS…: and scored by the labels
+    local name=$1 domain=$2 recipe=$3
+    shift 3
+    if [ -f "$out/$name.json" ]; then return; fi
+    rm -rf "${out:?}/$name"
+    nearer train "$recipe" --model "$model" --out "$out/$name" --no-report "$@" > "$out/$name.log" 2>&1
+    scored "$name" "$domain" "$out/$name"
+}
+
+scored() { # NAME DOMAIN MODEL
+    if [ -f "$out/$1.json" ]; then return; fi
+    nearer evaluate "$3" --max-length 256 --tasks "retrieval:$domains/$2" --json "$out/$1.json" > "$out/$1.scores" 2>&1
+}
+
 for domain in ${ONLY:-cranfield cosqa fiqa}; do
-    nearer evaluate "$model" --max-length 200 --tasks "retrieval:$domains/$domain" --json "$out/$domain-as-it-is.json"
+    at_once scored "$domain-base" "$domain" "$model"
     for seed in $seeds; do
-        wait_for_one
-        adapted "$domain" "$seed" "$domain" &
+        at_once adapted "$domain" "$seed" "$domain"
         if [ -f "$domains/$domain/unlabelled_queries.txt" ]; then
-            wait_for_one
-            adapted "$domain-log" "$seed" "$domain" --queries "$domains/$domain/unlabelled_queries.txt" &
+            at_once adapted "$domain-log" "$seed" "$domain" --queries "$domains/$domain/unlabelled_queries.txt"
         fi
     done
-    # what does dropout alone teach on the same text?
-    for seed in $seeds; do
-        if [ ! -f "$out/$domain-simcse-$seed.json" ]; then
-            nearer train simcse-wiki-mini --model "$model" --corpus "$domains/$domain/"corpus.jsonl* --columns text \
-                --seed "$seed" --set select_on=[] --set test_on=[] --out "$out/$domain-simcse-$seed" --no-report
-            nearer evaluate "$out/$domain-simcse-$seed" --max-length 200 --tasks "retrieval:$domains/$domain" \
-                --json "$out/$domain-simcse-$seed.json"
+    if [[ " $rows " == *" simcse "* ]]; then # what does dropout alone teach on the same text?
+        for seed in $seeds; do
+            at_once trained "$domain-simcse-$seed" "$domain" simcse-wiki-mini --corpus "$domains/$domain/"corpus.jsonl* \
+                --columns text --seed "$seed" --set select_on=[] --set test_on=[]
+        done
+    fi
+    if [[ " $rows " == *" gpl "* ]]; then
+        if [ ! -d "$out/$domain-judged" ]; then
+            nearer mine lists "$domains/$domain/"corpus.jsonl* --model "$model" --judge "$judge" --weights judge=1 \
+                --limit 8000 --out "$out/$domain-judged" > "$out/$domain-judged.log" 2>&1
         fi
-    done
-    wait
+        for seed in $seeds; do
+            at_once trained "$domain-gpl-$seed" "$domain" gpl --corpus "$out/$domain-judged" --seed "$seed" \
+                --set "max_steps=${GPL_STEPS:-3000}" --set warmup=0.1
+        done
+    fi
 done
+wait
+python -m benchmarks.adapt_table "$out"
