@@ -16,7 +16,7 @@ mkdir -p "$out"
 
 at_once() { # COMMAND…: in the background, AT_ONCE of them
     while [ "$(jobs -rp | wc -l)" -ge "${AT_ONCE:-3}" ]; do wait -n || true; done
-    "$@" &
+    { "$@" || echo "failed: $* (see its log in $out)" >&2; } &
 }
 
 adapted() { # NAME SEED DOMAIN [MORE…]

@@ -14,9 +14,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from nearer.adaptation.tournament import BASE, Contender
+
 RESULTS = "results.json"
 SEED = re.compile(r"(.+)-(\d+)")
-LEXICAL, RERANKER, BASE = "lexical", "reranker", "base"
 
 
 def told(values: Sequence[float]) -> str:
@@ -52,18 +53,14 @@ def rows_of(results: Sequence[Mapping[str, Any]]) -> dict[str, list[float]]:
     rows: dict[str, list[float]] = defaultdict(list)
     for one in results:
         labels = one["labels"]
-        scores = {
-            (each["contender"]["encoder"], each["contender"][LEXICAL], each["contender"][RERANKER]): each
-            for each in labels["standings"]
-        }
-        value = {key: each["by_test"]["labels"] for key, each in scores.items()}
-        rows["base"].append(value[BASE, 0.0, 0.0])
+        value = {Contender(**each["contender"]): each["by_test"]["labels"] for each in labels["standings"]}
+        rows["base"].append(value[Contender(BASE)])
         rows["chosen set-up"].append(labels["chosen"]["by_test"]["labels"])
         rows["its gain"].append(labels["chosen"]["gain"])
         rows["best of all set-ups by labels"].append(max(value.values()))
-        for encoder in dict.fromkeys(key[0] for key in value):
+        for encoder in dict.fromkeys(contender.encoder for contender in value):
             if encoder != BASE:
-                rows[f"student {encoder} alone"].append(value[encoder, 0.0, 0.0])
+                rows[f"student {encoder} alone"].append(value[Contender(encoder)])
         for judge, score in labels["judges"].items():
             rows[f"judge {judge}"].append(score)
         if labels["correlation"] is not None:
@@ -77,19 +74,13 @@ def write_table(out: Path) -> list[str]:
     for name, results in read_adapted(out).items():
         lines += [f"## {name}, {len(results)} seeds", "| | NDCG@10 |", "| --- | --- |"]
         lines += [f"| {row} | {told(values)} |" for row, values in rows_of(results).items()]
-        chosen = [one["labels"]["chosen"]["contender"] for one in results]
-        lines += [f"| chosen | {'; '.join(_set_up(each) for each in chosen)} |", ""]
+        chosen = [Contender(**one["labels"]["chosen"]["contender"]).name for one in results]
+        lines += [f"| chosen | {'; '.join(chosen)} |", ""]
     scores = read_scores(out)
     if scores:
         lines += ["## encoders alone", "| | NDCG@10 |", "| --- | --- |"]
         lines += [f"| {name} | {told(values)} |" for name, values in scores.items()]
     return lines
-
-
-def _set_up(contender: Mapping[str, Any]) -> str:
-    parts = [str(contender["encoder"])]
-    parts += [f"{contender[judge]:g} × {judge}" for judge in (LEXICAL, RERANKER) if contender[judge]]
-    return " + ".join(parts)
 
 
 def main() -> None:

@@ -23,10 +23,10 @@ class BenchRecipes:
     notes: list[str]
 
 
-def sentence_recipes(names: Sequence[str]) -> list[Recipe]:
+def load_sentence_recipes(names: Sequence[str]) -> list[Recipe]:
     """Recipes by name or file. Those that learn from more than sentences are an error, which names all of them."""
     recipes = [load_recipe(name) for name in dict.fromkeys(names)]
-    refused = [f"{recipe.name} needs {needs}" for recipe in recipes if (needs := missing(recipe)) is not None]
+    refused = [f"{recipe.name} needs {needs}" for recipe in recipes if (needs := find_missing(recipe)) is not None]
     if refused:
         raise SettingError(
             f"--recipes: {'; '.join(refused)}; leave out what needs more than sentences "
@@ -35,7 +35,7 @@ def sentence_recipes(names: Sequence[str]) -> list[Recipe]:
     return recipes
 
 
-def missing(recipe: Recipe) -> str | None:
+def find_missing(recipe: Recipe) -> str | None:
     """What a recipe needs and the bench does not have, if there is anything."""
     if recipe.training.data != "sentences":
         return f"data={recipe.training.data}"
@@ -45,7 +45,7 @@ def missing(recipe: Recipe) -> str | None:
     return None if "sentences" in facts.needs else facts.needs
 
 
-def on_the_bench(recipes: Sequence[Recipe], model: Path, scratch: Path) -> BenchRecipes:
+def prepare_recipes(recipes: Sequence[Recipe], model: Path, scratch: Path) -> BenchRecipes:
     """With a generator of random weights for those that name one: what it is worth does not change the time.
 
     model: the folder of the bench's model, whose width, half of whose layers and whose vocabulary the generator has.

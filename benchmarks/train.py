@@ -19,7 +19,7 @@ from benchmarks.ours import training_steps
 from benchmarks.peer import MISSING_PEER, peer_installed
 from benchmarks.profile import STEPS as PROFILED_STEPS
 from benchmarks.profile import profile_steps
-from benchmarks.recipes import on_the_bench, sentence_recipes
+from benchmarks.recipes import load_sentence_recipes, prepare_recipes
 from benchmarks.report import Report, Row, new_report
 from benchmarks.steps import DRAWN, PAPERS, StepBench, list_rows, pair_rows, step_rows
 from benchmarks.text import corpus_text, own_cache, write_sentences
@@ -67,7 +67,7 @@ class TrainBench:
             raise SettingError("--batch: 1 leaves no negatives; 2 at least.")
         if min(self.max_lengths) < 3:
             raise SettingError(f"--max-length: {min(self.max_lengths)} leaves no room for a sentence (3 at least).")
-        sentence_recipes(self.recipes)
+        load_sentence_recipes(self.recipes)
         if self.epoch and self.data is not None:
             load_tasks(["stsb-dev"], self.data)
 
@@ -113,7 +113,7 @@ def bench_train(
         if wanted.ranked:
             text.check_enough(wanted.ranked, "--ranked")
         sample = text.sentences[:for_steps]
-        recipes = on_the_bench(sentence_recipes(wanted.recipes), folder, scratch)
+        recipes = prepare_recipes(load_sentence_recipes(wanted.recipes), folder, scratch)
         bench = StepBench(
             folder=folder,
             layout=scratch / "layout",

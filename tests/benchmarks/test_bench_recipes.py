@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.models import random_generator
 from benchmarks.ours import SIMCSE, training_steps
-from benchmarks.recipes import missing, on_the_bench, sentence_recipes
+from benchmarks.recipes import find_missing, load_sentence_recipes, prepare_recipes
 from benchmarks.report import FLOOR, Report
 from benchmarks.steps import OURS
 from benchmarks.text import write_sentences
@@ -79,7 +79,7 @@ class TestGenerator:
         assert described == "a DistilBERT of random weights: 1 layer, as wide as the model"
 
     def test_only_recipes_that_name_one_get_it(self, tiny: Path, tmp_path: Path) -> None:
-        recipes = on_the_bench(sentence_recipes(["simcse-bert-base", "diffcse-bert-base"]), tiny, tmp_path)
+        recipes = prepare_recipes(load_sentence_recipes(["simcse-bert-base", "diffcse-bert-base"]), tiny, tmp_path)
         assert recipes.settings["simcse-bert-base"]["generator"] is None
         assert recipes.settings["diffcse-bert-base"]["generator"] == str(tmp_path / "generator")
         assert [note.partition(":")[0] for note in recipes.notes] == ["recipes", "diffcse-bert-base"]
@@ -103,8 +103,8 @@ class TestRefused:
 
     def test_every_recipe_is_measured_or_refused(self) -> None:
         recipes = [load_recipe(name) for name in recipe_names()]
-        measured = {recipe.training.method for recipe in recipes if missing(recipe) is None}
-        refused = {recipe.training.method for recipe in recipes if missing(recipe) is not None}
+        measured = {recipe.training.method for recipe in recipes if find_missing(recipe) is None}
+        refused = {recipe.training.method for recipe in recipes if find_missing(recipe) is not None}
         assert {"promptbert", "sncse", "diffcse", "tsdae", "infocse"} <= measured - refused
         assert {"rankcse", "rankencoder", "dclr", "refine", "lists", "sbert"} <= refused - measured
         assert "simcse" in measured & refused

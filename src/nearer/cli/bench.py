@@ -51,7 +51,7 @@ def train(
     profile: Annotated[bool, typer.Option("--profile", help="Show where the time of our step goes.")] = False,
     ranking: Annotated[bool, typer.Option("--ranking", help="Steps of RankCSE and RankEncoder too.")] = False,
     recipes: Annotated[
-        str | None, typer.Option(help="Steps of these too, such as promptbert-bert-base,diffcse-bert-base.")
+        str | None, typer.Option(help="Steps of these recipes too, such as promptbert-bert-base,diffcse-bert-base.")
     ] = None,
     pairs: Annotated[
         bool, typer.Option("--pairs", help="Steps on 32 pairs of a title and a text of 128 tokens too.")
