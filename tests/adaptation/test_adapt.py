@@ -93,7 +93,7 @@ def test_a_second_student_learns_a_teachers_vectors(
 ) -> None:
     teacher, out = tmp_path / "teacher", tmp_path / "out"
     nearer.Encoder.load(tiny_model("roberta"), pooling="mean", device="cpu").save(teacher)
-    monkeypatch.setattr(arguments, "make_plan", lambda *given, **more: replace(PLAN, vectors=True))
+    monkeypatch.setattr(arguments, "make_plan", lambda *given, **more: replace(PLAN, two_students=True))
     monkeypatch.setattr(stages, "best_fusion", lambda *given: ({"teacher": 1.0}, 3.0))
     found = adapt(documents, out, **{**models, "judge": None}, teachers=[teacher])
     assert isinstance(found, Outcome)

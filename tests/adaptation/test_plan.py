@@ -54,8 +54,8 @@ def test_more_time_never_does_less(
 
 def test_a_fast_machine_does_everything() -> None:
     plan = make_plan(1200, 57_600, Speeds(1 / 4000, 1 / 1500, 1 / 8000), on_gpu=True)
-    assert (plan.passages, plan.queries, plan.reranks, plan.steps, plan.vectors) == (57_600, 400, True, 1000, True)
-    assert not make_plan(1200, 57_600, Speeds(1 / 4000, 0.0, 1 / 8000), on_gpu=True).vectors  # there is no teacher
+    assert (plan.passages, plan.queries, plan.reranks, plan.steps, plan.two_students) == (57_600, 400, True, 1000, True)
+    assert not make_plan(1200, 57_600, Speeds(1 / 4000, 0.0, 1 / 8000), on_gpu=True).two_students  # there is no teacher
     assert sum(plan.seconds.values()) < 1200
     assert "1,000 steps" in str(plan)
 

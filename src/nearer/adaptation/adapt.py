@@ -155,10 +155,8 @@ def adapt(
         few = f"{plan.labelled:,} of {len(labelled):,} labelled queries are asked; a longer budget allows all"
         labelled.remarks.append(few)
         say(few)
-    if plan.whole > MOST_BEYOND * seconds:
-        long = (
-            f"the least that makes sense here takes about {told_seconds(plan.whole)}, more than the budget ({budget})"
-        )
+    if plan.total_seconds > MOST_BEYOND * seconds:
+        long = f"even the smallest plan takes about {told_seconds(plan.total_seconds)}, more than the budget ({budget})"
         remarks.append(long)
         say(long)
     if dry_run:

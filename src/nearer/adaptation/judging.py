@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from nearer.adaptation.made_tests import MadeTest
+from nearer.adaptation.models import encode_texts
 from nearer.adaptation.tournament import Candidates
 from nearer.encoder import Encoder
 from nearer.search.fusion import LEXICAL, NONE, RERANKER, unite_candidates
@@ -23,7 +24,6 @@ from nearer.storage.checksums import FileSum, differs, file_sum
 from nearer.storage.sealed import read_sealed_json, write_sealed_json
 from nearer.storage.whole import make_folder, whole_file
 from nearer.teachers import CrossEncoder
-from nearer.teachers.teacher import teacher_precision
 from nearer.terminal import progress_bar
 
 Arrays = Mapping[str, NDArray[np.generic]]
@@ -204,12 +204,6 @@ class Collection:
         found = np.zeros(numbers.shape, dtype=np.float32)
         found[rows, columns] = values
         return found
-
-
-def encode_texts(encoder: Encoder, texts: Sequence[str], *, progress: bool = False) -> NDArray[np.float32]:
-    """Directions of texts. On a GPU in bf16, as teachers are asked: it is several times as fast."""
-    precision = teacher_precision(encoder.device)
-    return encoder.encode(list(texts), normalize=True, precision=precision, progress=progress)
 
 
 def _joined(parts: Sequence[NDArray[np.generic]], filling: int) -> NDArray[np.generic]:

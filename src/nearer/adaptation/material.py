@@ -58,8 +58,10 @@ def find_training_views(
     further: list[list[View]] = []
     for number in random.permutation(np.flatnonzero(trained)).tolist():
         views = find_views(passages, [number], words)
-        new = [views[at] for at in random.permutation(len(views)).tolist() if views[at].query not in known]
-        new = list({view.query: view for view in reversed(new)}.values())[::-1][:most]
+        first_of_each: dict[str, View] = {}  # an opening is a sentence as well
+        for at in random.permutation(len(views)).tolist():
+            first_of_each.setdefault(views[at].query, views[at])
+        new = [view for query, view in first_of_each.items() if query not in known][:most]
         known.update(view.query for view in new)
         found += new[:1]
         further.append(new[1:])

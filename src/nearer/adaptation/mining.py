@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from nearer.adaptation.judging import Collection, Kept, encode_texts
+from nearer.adaptation.judging import Collection, Kept
 from nearer.adaptation.made_tests import MadeTest
 from nearer.adaptation.material import (
     MOST_OF_A_PASSAGE,
@@ -28,7 +28,7 @@ from nearer.adaptation.material import (
     write_pairs,
     write_rows,
 )
-from nearer.adaptation.models import Models
+from nearer.adaptation.models import Models, encode_texts
 from nearer.adaptation.passages import Passage
 from nearer.adaptation.state import digest
 from nearer.adaptation.tournament import BASE

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nearer.adaptation.tournament import BASE
 from nearer.encoder import Encoder
 from nearer.errors import SettingError
 from nearer.search.fusion import LEXICAL, RERANKER
 from nearer.teachers import CrossEncoder
+from nearer.teachers.teacher import teacher_precision
 
 UNKNOWN_SHARE = 0.05  # of the tokens, from which on a model does not know the text's script
 LOOKED_AT = 200  # texts
@@ -67,6 +69,12 @@ def check_language(texts: Sequence[str], models: Models) -> list[str]:
                 f"{name}: does not know {share:.0%} of the text's words; a model of its language would do better"
             )
     return remarks
+
+
+def encode_texts(encoder: Encoder, texts: Sequence[str], *, progress: bool = False) -> NDArray[np.float32]:
+    """Vectors of length 1. On a GPU encoders compute in bf16, which is several times as fast."""
+    precision = teacher_precision(encoder.device)
+    return encoder.encode(list(texts), normalize=True, precision=precision, progress=progress)
 
 
 def count_weights(encoders: Mapping[str, Encoder], cross: CrossEncoder | None) -> dict[str, int]:

@@ -7,8 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from nearer.adaptation.judging import encode_texts
-from nearer.adaptation.models import Models
+from nearer.adaptation.models import Models, encode_texts
 from nearer.errors import SettingError
 
 SAMPLE, SAMPLE_ON_GPU = 32, 1024  # texts that speeds are measured with; few do not fill a GPU
@@ -20,11 +19,11 @@ WRITING = 0.2  # by a language model; the others then share the rest
 MOST_TESTS = 6  # that are usual
 SPREAD = 2.2  # candidates of a query, in those that one judge names: others name other ones
 MOST_STEPS = 1000  # of a student
-NEW_AFTERWARDS = 1.3  # pairs that are read in all, in those that are read before training
-# of the expected time that tests take on a quiet machine, where steps take what is expected: many texts are encoded
-# faster than the few of the start, and fewer tests than six are made
+NEW_AFTERWARDS = 1.3  # times as many pairs are reranked in all as before training: students find other passages
+# On a quiet machine tests take this share of the expected time, since many texts are encoded faster than a few. A step
+# then takes what is expected of it.
 USUAL_SHARE = 0.55
-FASTEST, SLOWEST = 0.1, 10.0  # times what was expected; more is an interruption, or a clock
+FASTEST, SLOWEST = 0.1, 10.0  # bounds of that share: an interrupted run would give any number
 FEWEST_LABELLED = 100
 FEWEST_WRITTEN = 32
 FEWEST_QUERIES, FEWEST_PASSAGES, FEWEST_TO_LEARN, FEWEST_STEPS = 40, 500, 200, 20
@@ -48,8 +47,8 @@ class Plan:
 
     longest: tokens of a passage in training; seconds: what it is expected to take, by stage; labelled: queries with
     labels that are asked; written: queries that a language model writes to learn from; written_tests: and as a test;
-    vectors: there is time for a second student, which learns a teacher's vectors as well; expected: what `settle` needs
-    to plan the steps anew, empty when that is done.
+    two_students: there is time for a second one, which learns a teacher's vectors as well; expected: what `settle`
+    needs to plan the steps anew, empty when that is done.
     """
 
     passages: int
@@ -65,7 +64,7 @@ class Plan:
     labelled: int = 0
     written: int = 0
     written_tests: int = 0
-    vectors: bool = False
+    two_students: bool = False
     expected: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -73,7 +72,7 @@ class Plan:
         return self.steps >= FEWEST_STEPS
 
     @property
-    def whole(self) -> float:
+    def total_seconds(self) -> float:
         """Seconds."""
         return sum(self.seconds.values())
 
@@ -81,7 +80,7 @@ class Plan:
     def told_training(self) -> str:
         if not self.trains:
             return "no training (too little time)"
-        each = " by each of two students" * self.vectors
+        each = " by each of two students" * self.two_students
         return f"{self.steps:,} steps on lists of {self.to_learn:,} queries{each}"
 
     def __str__(self) -> str:
@@ -212,7 +211,7 @@ def _with_steps(plan: Plan, left: float, pace: float) -> Plan:
     two = plan.expected["taught"] > 0 and left >= 2 * (start_up + MOST_STEPS * step)
     steps = steps if steps >= FEWEST_STEPS else 0
     seconds = (1 + two) * (steps * step + (start_up if steps else 0.0))
-    return replace(plan, steps=steps, vectors=two, seconds={**plan.seconds, "training": seconds})
+    return replace(plan, steps=steps, two_students=two, seconds={**plan.seconds, "training": seconds})
 
 
 def _with_writing(plan: Plan, affordable: int, *, llm_test: bool) -> Plan:

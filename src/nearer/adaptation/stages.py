@@ -80,8 +80,8 @@ def _settle(work: Work, taken: float) -> Plan:
     plan = settle(work.plan, taken)
     if plan != work.plan:
         keep_settled_plan(work.out / WORK, plan)
-        if plan.steps != work.plan.steps or plan.vectors != work.plan.vectors:
-            work.say(f"the tests took {told_seconds(taken)}; {plan.told_training}")
+        if plan.steps != work.plan.steps or plan.two_students != work.plan.two_students:
+            work.say(f"the tests took {told_seconds(taken)}; new plan: {plan.told_training}")
         work.plan = plan
     return plan
 

@@ -76,7 +76,7 @@ def train_students(
             settings: dict[str, Any] = {"batch_size": plan.batch, "passages_per_query": per_query, "max_steps": steps}
             teachers = _best_teacher(work, weights)
             work.students[LISTS] = _train(work, LISTS, folder, settings, model=start, teachers=teachers)
-            if plan.vectors and teachers:
+            if plan.two_students and teachers:
                 settings |= {"vector_weight": VECTOR_WEIGHT, "learning_rate": VECTOR_RATE}
                 work.students[VECTORS] = _train(
                     work, LISTS, folder, settings, model=start, teachers=teachers, name=VECTORS

@@ -48,8 +48,8 @@ def spearman(predicted: Values, gold: Values) -> float | None:
 
 def _ranks(values: Values) -> Values:
     """From 1 on, ties sharing their average; importing SciPy's takes longer than a correlation ever does."""
-    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
-    ranks: Values = (np.cumsum(counts) - (counts - 1) / 2)[place]
+    _, indices, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ranks: Values = (np.cumsum(counts) - (counts - 1) / 2)[indices]
     return ranks
 
 

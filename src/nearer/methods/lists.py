@@ -272,7 +272,9 @@ class ScoredListsTraining(Method):
         chosen, queries = set(rows.tolist()), len(self.lists)
         sides = (self.prompts["query"], self.prompts["document"])
         sample = [sides[number >= queries] + text for number, text in enumerate(texts) if number in chosen]
-        known = self.teachers.joined({name: torch.from_numpy(each) for name, each in self.teachers.given(rows).items()})
+        known = self.teachers.join_vectors(
+            {name: torch.from_numpy(each) for name, each in self.teachers.given(rows).items()}
+        )
         precision = teacher_precision(encoder.device)
         own = encoder.encode(sample, normalize=True, precision=precision)
         return Alignment(fit_alignment(known.numpy(), own)).to(encoder.device)
@@ -282,7 +284,7 @@ class ScoredListsTraining(Method):
         distances = []
         for side, name in (("query ", "queries"), ("passage ", "passages")):
             known = {each.removeprefix(side): vectors for each, vectors in given.items() if each.startswith(side)}
-            wanted = modules["alignment"](self.teachers.joined(known))
+            wanted = modules["alignment"](self.teachers.join_vectors(known))
             own = normalize(at_least_float32(outputs.vectors[name]), dim=-1)
             distances.append(1 - (own * wanted).sum(dim=-1).mean())
         return torch.stack(distances).mean()

@@ -224,7 +224,7 @@ class Teachers:
         assert found is not None
         return found
 
-    def joined(self, given: Mapping[str, Tensor]) -> Tensor:
+    def join_vectors(self, given: Mapping[str, Tensor]) -> Tensor:
         """One vector (texts, all dimensions) of each text, whose products are the averaged cosines, in float32."""
         of_each = enumerate(self.weights)
         return torch.cat(
