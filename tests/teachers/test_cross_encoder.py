@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from nearer import CrossEncoder
 from nearer.encoder.batching import Tokenised
+from nearer.encoder.precision import lower_classifier
 from nearer.errors import InputError, ModelError, SettingError
 from nearer.teachers.pair_tokens import PairRows, PairTemplate
 
@@ -98,6 +99,31 @@ class TestScores:
         judge.model.classifier.bias.data[:] = float("nan")
         with pytest.raises(ModelError, match="not finite"):
             judge.score(QUERIES, PASSAGES, ALL)
+
+    def test_passages_that_were_tokenised_once(self, tiny_cross_encoder: Make) -> None:
+        judge = CrossEncoder.load(tiny_cross_encoder(), device="cpu", max_length=24)
+        tokens = judge.tokenise(PASSAGES)
+        chosen = ALL[[7, 1, 12, 1]]
+        again = judge.score_and_count(QUERIES, tokens, chosen)
+        for one, other in zip(again, judge.score_and_count(QUERIES, PASSAGES, chosen), strict=True):
+            np.testing.assert_array_equal(one, other)
+        with pytest.raises(InputError, match="passages 5 to 5 are asked for, there are 0 to 4"):
+            judge.score(QUERIES, tokens, [(0, 5)])
+        with pytest.raises(InputError, match="passages: item 1 is int"):
+            judge.tokenise(["a", 3])  # type: ignore[list-item]
+
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_in_bf16_they_are_near_and_fine_grained(self, kind: str, tiny_cross_encoder: Make) -> None:
+        judge = CrossEncoder.load(tiny_cross_encoder(kind), device="cpu")
+        exact = judge.score(QUERIES, PASSAGES, ALL)
+        before = judge.fingerprint
+        judge._computing = lower_classifier(judge.model, torch.bfloat16)
+        found = judge.score(QUERIES, PASSAGES, ALL)
+        assert 0 < np.abs(found - exact).max() < 0.1 * (exact.max() - exact.min()) + 0.02
+        rounded = torch.from_numpy(found).bfloat16().float().numpy()
+        assert (found != rounded).any()  # the last layer is float32
+        assert judge.fingerprint == before
+        assert next(judge.model.parameters()).dtype == torch.float32
 
     @pytest.mark.slow
     def test_a_real_one(self, real_model: Callable[[str], Path]) -> None:

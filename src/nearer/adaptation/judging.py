@@ -18,6 +18,7 @@ from nearer.adaptation.made_tests import MadeTest
 from nearer.adaptation.models import encode_texts
 from nearer.adaptation.tournament import Candidates
 from nearer.encoder import Encoder
+from nearer.encoder.batching import Tokenised
 from nearer.search.fusion import LEXICAL, NONE, RERANKER, unite_candidates
 from nearer.search.lexical import LexicalIndex
 from nearer.storage.checksums import FileSum, differs, file_sum
@@ -78,6 +79,7 @@ class Collection:
         self.cross: CrossEncoder | None = None
         self.lexical = LexicalIndex.build(self.texts)
         self._starts: dict[str, int] = {}
+        self._tokens: Tokenised | None = None  # of all texts, for the cross-encoder
         self._read: dict[tuple[str, int], float] = {}  # scores of the cross-encoder, by query and text
         start = len(passages)
         for test in tests:
@@ -200,7 +202,9 @@ class Collection:
         known = [self._read.get((queries[row], int(number))) for row, number in pairs.tolist()]
         new = np.array([score is None for score in known], dtype=bool)
         values = np.array([score or 0.0 for score in known], dtype=np.float32)
-        values[new] = self.cross.score(queries, self.texts, pairs[new], progress=self.progress)
+        if self._tokens is None:
+            self._tokens = self.cross.tokenise(self.texts)
+        values[new] = self.cross.score(queries, self._tokens, pairs[new], progress=self.progress)
         found = np.zeros(numbers.shape, dtype=np.float32)
         found[rows, columns] = values
         return found

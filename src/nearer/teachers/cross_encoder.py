@@ -1,6 +1,8 @@
 """A cross-encoder: reads a query and a passage together and says how well the passage answers. Slow, and a good judge.
 
-Every text is tokenised once, pairs are sorted by length, and a batch has a bounded number of tokens.
+Every text is tokenised once, pairs are sorted by length, and a batch has a bounded number of tokens. Who asks of the
+same passages again and again has them tokenised once for all (`CrossEncoder.tokenise`): on a GPU reading text takes
+longer than scoring it.
 """
 
 from __future__ import annotations
@@ -8,7 +10,6 @@ from __future__ import annotations
 import inspect
 import threading
 from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,6 +33,7 @@ from nearer.encoder.checkpoint_weights import CONSTANTS
 from nearer.encoder.comparing import Ranked, listed
 from nearer.encoder.encoder import chosen_device
 from nearer.encoder.fingerprint import deciding_config, digest_model
+from nearer.encoder.precision import lower_classifier
 from nearer.encoder.sources import model_folder
 from nearer.encoder.tokenizer import load_tokenizer
 from nearer.errors import InputError, ModelError, SettingError, first_line
@@ -105,8 +107,8 @@ class CrossEncoder:
         self._lock = threading.RLock()
         accepted = inspect.signature(model.forward).parameters
         self._has_types = "token_type_ids" in accepted and "token_type_ids" in tokenizer.model_input_names
-        for head in (module for module in model.modules() if type(module) is nn.Linear and module.out_features == 1):
-            head.forward = _without_autocast(head)  # type: ignore[method-assign]
+        lower = LOWER.get(self.precision)
+        self._computing = self.model if lower is None else lower_classifier(self.model, lower)
 
     @classmethod
     def load(
@@ -133,10 +135,17 @@ class CrossEncoder:
             raise ModelError(f"{folder}: its tokenizer has no padding token, so pairs cannot be scored together.")
         return cls(model.to(chosen), tokenizer, str(source), max_length=max_length, precision=precision)
 
+    def tokenise(self, texts: Sequence[str]) -> Tokenised:
+        """Passages as tokens, to be scored as often as one likes."""
+        _check_texts(texts, range(len(texts)), "passages")
+        # one token more than could be read, so that it is seen that a text is cut
+        with self._lock:
+            return Tokenised.of(tokenise_bare(self.tokenizer, texts, self.max_length + 1))
+
     def score(
         self,
         queries: Sequence[str],
-        passages: Sequence[str],
+        passages: Sequence[str] | Tokenised,
         pairs: NDArray[Any] | Sequence[tuple[int, int]],
         *,
         progress: bool = False,
@@ -146,7 +155,7 @@ class CrossEncoder:
 
         Args:
             queries: Texts.
-            passages: Texts.
+            passages: Texts, or what `tokenise` made of them.
             pairs: For each pair the index of its query and the index of its passage.
             progress: Show a bar.
             batch_tokens: Tokens, padding included, that pass the model together; None chooses by the device.
@@ -159,7 +168,7 @@ class CrossEncoder:
     def score_and_count(
         self,
         queries: Sequence[str],
-        passages: Sequence[str],
+        passages: Sequence[str] | Tokenised,
         pairs: NDArray[Any] | Sequence[tuple[int, int]],
         *,
         progress: bool = False,
@@ -170,7 +179,7 @@ class CrossEncoder:
         numbers = _checked_pairs(pairs, len(queries), len(passages))
         if not len(numbers):
             return ScoredPairs(np.empty(0, np.float32), np.empty(0, np.int64), np.empty(0, np.bool_))
-        with self._lock, torch.inference_mode(), self._autocast():
+        with self._lock, torch.inference_mode():
             rows = self._rows(queries, passages, numbers)
             scores = self._score_rows(rows, batch_tokens, progress)
         if not np.isfinite(scores).all():
@@ -205,24 +214,24 @@ class CrossEncoder:
         """How many pairs it scored so far, and how many of them were too long."""
         return self.cut_counter.found(self.max_length)
 
-    def _rows(self, queries: Sequence[str], passages: Sequence[str], pairs: NDArray[np.int64]) -> PairRows:
-        first, first_numbers = np.unique(pairs[:, 0], return_inverse=True)
-        second, second_numbers = np.unique(pairs[:, 1], return_inverse=True)
-        sides = []
-        for texts, used, name in ((queries, first, "queries"), (passages, second, "passages")):
-            chosen = [texts[number] for number in used.tolist()]
-            for number, text in zip(used.tolist(), chosen, strict=True):
-                if not isinstance(text, str):
-                    raise InputError(f"{name}: item {number} is {type(text).__name__}, a string is needed.")
-            # one token more than could be read, so that it is seen that a text is cut
-            sides.append(Tokenised.of(tokenise_bare(self.tokenizer, chosen, self.max_length + 1)))
-        numbers = np.stack([first_numbers.reshape(-1), second_numbers.reshape(-1)], axis=1)
+    def _rows(self, queries: Sequence[str], passages: Sequence[str] | Tokenised, pairs: NDArray[np.int64]) -> PairRows:
+        one, first = self._used(queries, pairs[:, 0], "queries")
+        two, second = passages, pairs[:, 1]
+        if not isinstance(two, Tokenised):
+            two, second = self._used(two, second, "passages")
+        numbers = np.stack([first, second], axis=1)
         left = self.tokenizer.truncation_side == "left"
-        one, two = sides
         rows = PairRows.of(self.template, one, two, numbers, max_length=self.max_length, left=left)
         for counter in (self.cut_counter, OF_THIS_PROCESS):
             counter.add(self.max_length, len(numbers), int(rows.cut.sum()))
         return rows
+
+    def _used(self, texts: Sequence[str], numbers: NDArray[np.int64], name: str) -> tuple[Tokenised, NDArray[np.int64]]:
+        """The tokens of those texts that are asked for, and which of these each pair has."""
+        used, which = np.unique(numbers, return_inverse=True)
+        chosen = [texts[number] for number in used.tolist()]
+        _check_texts(chosen, used.tolist(), name)
+        return self.tokenise(chosen), which.reshape(-1)
 
     def _score_rows(self, rows: PairRows, batch_tokens: int | None, progress: bool) -> NDArray[np.float32]:
         on_gpu = self.device.type == "cuda"
@@ -246,7 +255,7 @@ class CrossEncoder:
         given = {"input_ids": ids, "attention_mask": mask}
         if self._has_types:
             given["token_type_ids"] = types
-        logits: Tensor = self.model(**{name: self._on_device(array) for name, array in given.items()}).logits
+        logits: Tensor = self._computing(**{name: self._on_device(array) for name, array in given.items()}).logits
         return logits.reshape(len(ids)).float()
 
     def _on_device(self, array: NDArray[np.int32]) -> Tensor:
@@ -254,11 +263,6 @@ class CrossEncoder:
         if self.device.type == "cuda":  # the host goes on at once and makes the next batch
             tensor = tensor.pin_memory().to(self.device, non_blocking=True)
         return tensor.long()
-
-    def _autocast(self) -> AbstractContextManager[Any]:
-        if self.precision == "float32":
-            return nullcontext()
-        return torch.autocast(self.device.type, dtype=LOWER[self.precision])
 
 
 def _checked_pairs(pairs: NDArray[Any] | Sequence[tuple[int, int]], queries: int, passages: int) -> NDArray[np.int64]:
@@ -274,19 +278,15 @@ def _checked_pairs(pairs: NDArray[Any] | Sequence[tuple[int, int]], queries: int
     return found.astype(np.int64)
 
 
+def _check_texts(texts: Sequence[str], numbers: Iterable[int], name: str) -> None:
+    for number, text in zip(numbers, texts, strict=True):
+        if not isinstance(text, str):
+            raise InputError(f"{name}: item {number} is {type(text).__name__}, a string is needed.")
+
+
 def _backbone(model: nn.Module) -> nn.Module:
     inner: nn.Module = getattr(model, getattr(model, "base_model_prefix", ""), model)
     return inner
-
-
-def _without_autocast(head: nn.Linear) -> Any:
-    """In bf16 a score of −11 has steps of 1/16: many passages would be equal."""
-
-    def forward(states: Tensor) -> Tensor:
-        with torch.autocast(states.device.type, enabled=False):
-            return nn.functional.linear(states.float(), head.weight, head.bias)
-
-    return forward
 
 
 def _folder_of(source: str | Path) -> Path:
