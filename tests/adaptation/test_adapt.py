@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 import nearer
 from nearer.adaptation import adapt as arguments
-from nearer.adaptation import stages
+from nearer.adaptation import stages, workforce
 from nearer.adaptation.adapt import adapt
 from nearer.adaptation.models import name_teachers
 from nearer.adaptation.outcome import Outcome, tell_labels
@@ -82,6 +82,27 @@ def test_documents_in_and_a_set_up_out(documents: Path, models: dict[str, Any], 
     assert again.standings == outcome.standings
     with pytest.raises(InputError, match=r"other seed"):
         adapt(documents, out, **models, teachers=[teacher], queries=log, seed=1)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("small")
+def test_the_same_comes_out_over_ray(
+    documents: Path, models: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ray = pytest.importorskip("ray")
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    for name, size in {"TEXTS_ON_CPU": 32, "PAIRS_ON_CPU": 64, "FEWEST_FOR_WORKERS": 8}.items():
+        monkeypatch.setattr(workforce, name, size)
+    alone = adapt(documents, tmp_path / "alone", **models)
+    together = adapt(documents, tmp_path / "together", **models, engine="ray", workers=2)
+    assert not ray.is_initialized()
+    assert isinstance(alone, Outcome)
+    assert isinstance(together, Outcome)
+    assert together.standings == alone.standings
+    # what was begun over Ray goes on without it
+    again = adapt(documents, tmp_path / "together", **models)
+    assert isinstance(again, Outcome)
+    assert again.standings == alone.standings
 
 
 def test_a_second_student_learns_a_teachers_vectors(
@@ -247,6 +268,9 @@ class TestBadInput:
 
     def test_the_command_names_the_option(self, documents: Path, tmp_path: Path) -> None:
         runner = CliRunner()
+        found = runner.invoke(app, ["adapt", str(documents), "--out", str(tmp_path / "out"), "--workers", "2"])
+        assert found.exit_code == 1
+        assert "--workers: are Ray's; give --engine ray with it." in found.output
         found = runner.invoke(app, ["adapt", str(documents), "--out", str(tmp_path / "out"), "--columns", "text"])
         assert found.exit_code == 1
         assert "text=NAME" in found.output

@@ -10,7 +10,8 @@ import pytest
 from test_made_tests import passage, words_of
 
 from nearer.adaptation import material
-from nearer.adaptation.judging import Collection, Kept
+from nearer.adaptation.judging import Collection
+from nearer.adaptation.kept import Kept
 from nearer.adaptation.made_tests import MadeTest, make_tests
 from nearer.adaptation.material import TrainingQueries, draw_queries, find_training_views, write_material, write_pairs
 from nearer.encoder import Encoder

@@ -111,7 +111,7 @@ def test_an_interrupted_one_goes_on(models: Models, tmp_path: Path, monkeypatch:
     monkeypatch.setattr(Collection, "_by_words", interrupted)
     with pytest.raises(KeyboardInterrupt, match="goes on"):
         mine_lists(PASSAGES, tmp_path / "out", models, best=6, limit=20)
-    assert list((tmp_path / "out.work").rglob("vectors-*.npz"))
+    assert list((tmp_path / "out.work").rglob("vectors-*/vectors.bin"))
     monkeypatch.setattr(Collection, "_by_words", found)
     mine_lists(PASSAGES, tmp_path / "out", models, best=6, limit=20)
     for name in ("queries.jsonl", "passages.jsonl", "lists.jsonl"):

@@ -21,7 +21,7 @@ from nearer.errors import InputError, MissingExtraError, SettingError
 from nearer.ray_runtime import OBJECT_STORE, RayError
 from nearer.teachers import VectorStore
 from nearer.teachers.missing_sentences import MissingSentences, sentence_keys
-from nearer.teachers.ray_vectors import OverRay, _Worker
+from nearer.teachers.ray_vectors import EncodingWorker, OverRay
 from nearer.text import read_sentences
 
 pyarrow = pytest.importorskip("pyarrow")
@@ -45,10 +45,10 @@ def read_in_windows(path: Path, marked: np.ndarray[Any, Any], size: int) -> list
 
 
 @pytest.fixture
-def worker(encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> _Worker:
+def worker(encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> EncodingWorker:
     """In this process, given its encoder without Ray."""
-    found = _Worker(None, "cpu", OPTIONS)
-    monkeypatch.setattr(_Worker, "_loaded", lambda self: loaded(encoder))
+    found = EncodingWorker(None, "cpu", OPTIONS)
+    monkeypatch.setattr(EncodingWorker, "_loaded", lambda self: loaded(encoder))
     return found
 
 
@@ -105,7 +105,9 @@ class TestParts:
         pytest.importorskip("ray")
         assert read_in_windows(corpus, np.ones(60, dtype=bool), 44)[-1] == [SENTENCES[4]]
 
-    def test_a_worker_gives_vectors_with_the_keys_of_their_sentences(self, worker: _Worker, encoder: Encoder) -> None:
+    def test_a_worker_gives_vectors_with_the_keys_of_their_sentences(
+        self, worker: EncodingWorker, encoder: Encoder
+    ) -> None:
         window = [*SENTENCES[:6], "naïve 東京", SENTENCES[0]]
         found = worker(pyarrow.table({"sentences": [window]}))
         [row] = found.to_pylist()
@@ -113,7 +115,7 @@ class TestParts:
         vectors = np.frombuffer(row["vectors"], dtype=np.float16).reshape(-1, encoder.dimension)
         np.testing.assert_allclose(vectors, encoder.encode(window, normalize=True), atol=4e-4)
 
-    def test_threads_of_a_worker_do_not_mix_their_windows(self, worker: _Worker, encoder: Encoder) -> None:
+    def test_threads_of_a_worker_do_not_mix_their_windows(self, worker: EncodingWorker, encoder: Encoder) -> None:
         windows = [[*SENTENCES[start : start + 5]] for start in range(0, 40, 5)]
         found: dict[int, Any] = {}
 
@@ -135,9 +137,9 @@ class TestParts:
         pytest.importorskip("ray")
         long = ["the dog " * length for length in (100, 200, 300)]
         corpus = write_lines(tmp_path / "corpus.txt", [*SENTENCES[:5], *long])
-        workers = [_Worker(None, "cpu", OPTIONS) for _ in range(2)]
+        workers = [EncodingWorker(None, "cpu", OPTIONS) for _ in range(2)]
         encoders = {worker: uncounted(encoder) for worker in workers}
-        monkeypatch.setattr(_Worker, "_loaded", lambda self: loaded(encoders[self]))
+        monkeypatch.setattr(EncodingWorker, "_loaded", lambda self: loaded(encoders[self]))
         reading = read_sentences(corpus)
         missing = MissingSentences(reading, sentence_keys(reading), np.ones(8, dtype=bool))
         texts = list(missing)

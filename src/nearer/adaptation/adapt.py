@@ -22,7 +22,7 @@ from nearer.adaptation.labels import Given, Labels, key_of, match_labels, read_l
 from nearer.adaptation.models import check_language, load_models
 from nearer.adaptation.outcome import Outcome
 from nearer.adaptation.passages import split_passages
-from nearer.adaptation.plan import Plan, make_plan, measure_speeds, parse_budget, told_seconds
+from nearer.adaptation.plan import Plan, Speeds, make_plan, measure_speeds, parse_budget, told_seconds
 from nearer.adaptation.stages import run_stages
 from nearer.adaptation.state import (
     Say,
@@ -34,8 +34,10 @@ from nearer.adaptation.state import (
     open_work,
     sample_passages,
 )
+from nearer.adaptation.workforce import EngineName, Workforce, check_engine, make_workforce
 from nearer.adaptation.writing import Writer
 from nearer.errors import InputError, SettingError
+from nearer.ray_runtime import RayError
 from nearer.storage.whole import written_by_us_alone
 from nearer.text import read_sentences
 
@@ -63,6 +65,8 @@ def adapt(
     txt: Any = "auto",
     seed: int = 0,
     device: str | None = None,
+    engine: EngineName = "process",
+    workers: int | None = None,
     dry_run: bool = False,
     progress: bool = False,
     say: Say = lambda message: None,
@@ -88,6 +92,9 @@ def adapt(
         txt: Whether a plain text file is one document (`file`) or has one on each `line`.
         seed: Decides all that is random.
         device: Where to compute; None takes a GPU if there is one.
+        engine: `ray`: workers of Ray encode all texts and score pairs, on this machine or on a cluster
+            (docs/large-corpora.md). Training and queries stay in this process.
+        workers: Of Ray; None takes one for each GPU, or two.
         dry_run: Read, measure and return the plan; nothing is written.
         progress: Show bars.
         say: Is told what is found, line by line.
@@ -102,6 +109,7 @@ def adapt(
         120
     """
     seconds = parse_budget(budget)
+    check_engine(engine, workers, device)
     if llm_test and llm is None:
         raise SettingError(
             "llm_test: there is no language model to write a test; name one (--llm).", argument="llm_test"
@@ -140,66 +148,81 @@ def adapt(
     about = describe_run(passages, log, labelled, choosing, settings)
     always = set() if labelled is None else labelled.documents
     plan = None if dry_run else find_plan(folder, about)
-    if plan is None:
-        plan = make_plan(
-            seconds,
-            len(passages),
-            measure_speeds(texts, models, None if writer is None else writer.measure(passages)),
-            on_gpu=models.base.device.type == "cuda",
-            labelled=0 if labelled is None else len(labelled),
-            always=sum(passage.document in always for passage in passages),
-            llm_test=llm_test,
-        )
-    say(str(plan))
-    if labelled is not None and plan.labelled < len(labelled):
-        few = f"{plan.labelled:,} of {len(labelled):,} labelled queries are asked; a longer budget allows all"
-        labelled.remarks.append(few)
-        say(few)
-    if plan.total_seconds > MOST_BEYOND * seconds:
-        long = f"even the smallest plan takes about {told_seconds(plan.total_seconds)}, more than the budget ({budget})"
-        remarks.append(long)
-        say(long)
-    if dry_run:
-        return plan
-    work = open_work(folder)
-    with written_by_us_alone(work / "lock", folder):
-        keep_plan(work, about, plan)
-        stages = Work(
-            out=folder,
-            documents=found,
-            passages=sample_passages(passages, plan.passages, seed, always),
-            all_passages=len(passages),
-            log=log,
-            labels=None if labelled is None else labelled.draw(plan.labelled, np.random.default_rng([seed, 2])),
-            labels_choose=choosing,
-            model=str(model),
-            judge=settings["judge"],
-            models=models if plan.reranks else replace(models, cross=None),
-            plan=plan,
-            seed=seed,
-            progress=progress,
-            say=say,
-            asked={
-                "documents": [str(each) for each in ([documents] if isinstance(documents, str | Path) else documents)],
-                **settings,
-                "queries": name_file(queries),
-                "log": len(log),
-                "labels": name_file(labels),
-                "choose_by": choose_by,
-                "columns": columns,
-                "encoding": encoding,
-                "txt": txt,
-            },
-            remarks=remarks,
-            writer=writer,
-            pretrain=pretrain is not None,
-        )
-        try:
-            return run_stages(stages)
-        except KeyboardInterrupt:
-            raise KeyboardInterrupt(f"stopped; the same command goes on in {folder}") from None
-        except OSError as error:
-            raise InputError(f"{folder}: cannot be written ({error.strerror or error}).", argument="out") from None
+    with make_workforce(engine, models, workers=workers, device=device) as workforce:
+        if plan is None:
+            plan = make_plan(
+                seconds,
+                len(passages),
+                _share(measure_speeds(texts, models, None if writer is None else writer.measure(passages)), workforce),
+                on_gpu=models.base.device.type == "cuda",
+                labelled=0 if labelled is None else len(labelled),
+                always=sum(passage.document in always for passage in passages),
+                llm_test=llm_test,
+            )
+        say(str(plan))
+        if labelled is not None and plan.labelled < len(labelled):
+            few = f"{plan.labelled:,} of {len(labelled):,} labelled queries are asked; a longer budget allows all"
+            labelled.remarks.append(few)
+            say(few)
+        if plan.total_seconds > MOST_BEYOND * seconds:
+            least = told_seconds(plan.total_seconds)
+            long = f"even the smallest plan takes about {least}, more than the budget ({budget})"
+            remarks.append(long)
+            say(long)
+        if dry_run:
+            return plan
+        del texts  # the stages have their own
+        work = open_work(folder)
+        with written_by_us_alone(work / "lock", folder):
+            keep_plan(work, about, plan)
+            stages = Work(
+                out=folder,
+                documents=found,
+                passages=sample_passages(passages, plan.passages, seed, always),
+                all_passages=len(passages),
+                log=log,
+                labels=None if labelled is None else labelled.draw(plan.labelled, np.random.default_rng([seed, 2])),
+                labels_choose=choosing,
+                model=str(model),
+                judge=settings["judge"],
+                models=models if plan.reranks else replace(models, cross=None),
+                plan=plan,
+                seed=seed,
+                progress=progress,
+                say=say,
+                asked={
+                    "documents": [
+                        str(each) for each in ([documents] if isinstance(documents, str | Path) else documents)
+                    ],
+                    **settings,
+                    "queries": name_file(queries),
+                    "log": len(log),
+                    "labels": name_file(labels),
+                    "choose_by": choose_by,
+                    "columns": columns,
+                    "encoding": encoding,
+                    "txt": txt,
+                },
+                remarks=remarks,
+                writer=writer,
+                pretrain=pretrain is not None,
+                workforce=workforce,
+            )
+            try:
+                return run_stages(stages)
+            except KeyboardInterrupt:
+                raise KeyboardInterrupt(f"stopped; the same command goes on in {folder}") from None
+            except RayError as error:
+                raise RayError(f"{error} What came before is kept: the same command goes on in {folder}.") from None
+            except OSError as error:
+                raise InputError(f"{folder}: cannot be written ({error.strerror or error}).", argument="out") from None
+
+
+def _share(speeds: Speeds, workforce: Workforce) -> Speeds:
+    """What this process was measured to take, by a whole workforce."""
+    times = workforce.speedup
+    pair = None if speeds.pair is None else speeds.pair / times
+    return replace(speeds, passage=speeds.passage / times, taught=speeds.taught / times, pair=pair, speedup=times)
 
 
 def _look_at_labels(given: Given | None, choose_by: ChooseBy | None, found: Documents) -> tuple[Labels | None, bool]:

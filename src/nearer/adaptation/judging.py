@@ -6,81 +6,62 @@ query is shown a part of it by a mask, so that every text is encoded once for al
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from nearer.adaptation.kept import Arrays, Kept, Vectors
 from nearer.adaptation.made_tests import MadeTest
 from nearer.adaptation.models import encode_texts
 from nearer.adaptation.tournament import Candidates
+from nearer.adaptation.workforce import InProcess, Workforce
 from nearer.encoder import Encoder
 from nearer.encoder.batching import Tokenised
 from nearer.search.fusion import LEXICAL, NONE, RERANKER, unite_candidates
 from nearer.search.lexical import LexicalIndex
-from nearer.storage.checksums import FileSum, differs, file_sum
-from nearer.storage.sealed import read_sealed_json, write_sealed_json
-from nearer.storage.whole import make_folder, whole_file
 from nearer.teachers import CrossEncoder
 from nearer.terminal import progress_bar
 
-Arrays = Mapping[str, NDArray[np.generic]]
 Mask = NDArray[np.bool_]
 
-QUERIES_AT_ONCE = 64
+QUERIES_AT_ONCE, TEXTS_AT_ONCE = 64, 2**17  # that are compared: their products are 32 MiB
 KEPT_AT_ONCE = 512  # queries
 SHOWN_FROM = 10**8  # products of vectors: fewer take no time worth a bar
+HIDDEN = -2.0  # below every cosine
 BEYOND = 4  # times as many are asked of BM25, since some of the best are not shown
 
 
-class Kept:
-    """Arrays that are made once: kept in a folder with their checksums, and made again where they are damaged."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def get(self, name: str, make: Callable[[], Arrays]) -> dict[str, NDArray[np.generic]]:
-        path, seal = self.folder / f"{name}.npz", self.folder / f"{name}.json"
-        if _is_whole(path, seal):
-            with np.load(path, allow_pickle=False) as loaded:
-                return {key: loaded[key] for key in loaded.files}
-        made = dict(make())
-        make_folder(self.folder)
-        seal.unlink(missing_ok=True)
-        with whole_file(path) as partial, open(partial, "wb") as file:
-            np.savez(file, **made)  # type: ignore[arg-type]
-        sums = file_sum(path)
-        write_sealed_json(seal, {"size": sums.size, "sum": sums.sum})
-        return made
-
-
-def _is_whole(path: Path, seal: Path) -> bool:
-    try:
-        facts = read_sealed_json(seal, "")
-        return path.is_file() and not differs(path, FileSum(facts["size"], facts["sum"]))
-    except Exception:  # not there, or damaged: made again either way
-        return False
-
-
 class Collection:
-    """The texts that are searched: passages first, then what some of them say in tests."""
+    """The texts that are searched: passages first, then what some of them say in tests.
 
-    def __init__(self, passages: Sequence[str], tests: Sequence[MadeTest], kept: Kept, *, progress: bool) -> None:
+    workforce: who encodes all texts and scores pairs; None: this process. Queries are always encoded here.
+    """
+
+    def __init__(
+        self,
+        passages: Sequence[str],
+        tests: Sequence[MadeTest],
+        kept: Kept,
+        *,
+        progress: bool,
+        workforce: Workforce | None = None,
+    ) -> None:
         self.passages = len(passages)
         self.texts = [*passages, *(rest for test in tests for rest in test.rests)]
         self.tests = {test.name: test for test in tests}
         self.kept = kept
         self.progress = progress
-        self.vectors: dict[str, NDArray[np.float32]] = {}
+        self.workforce = workforce or InProcess()
+        self.vectors: dict[str, Vectors] = {}
         self.encoders: dict[str, Encoder] = {}
         self.cross: CrossEncoder | None = None
         self.lexical = LexicalIndex.build(self.texts)
         self._starts: dict[str, int] = {}
         self._tokens: Tokenised | None = None  # of all texts, for the cross-encoder
-        self._read: dict[tuple[str, int], float] = {}  # scores of the cross-encoder, by query and text
+        self._read = _ScoresRead()  # by the cross-encoder
         start = len(passages)
         for test in tests:
             self._starts[test.name] = start
@@ -89,11 +70,11 @@ class Collection:
     def add_encoder(self, name: str, encoder: Encoder, key: str) -> None:
         """key: what its vectors are kept under."""
 
-        def make() -> Arrays:
-            return {"vectors": encode_texts(encoder, self.texts, progress=self.progress)}
+        def make(start: int) -> Generator[NDArray[np.floating]]:
+            return self.workforce.encode(encoder, self.texts, start=start, progress=self.progress)
 
         self.encoders[name] = encoder
-        self.vectors[name] = self.kept.get(f"vectors-{key}", make)["vectors"].astype(np.float32)
+        self.vectors[name] = self.kept.vectors(f"vectors-{key}", len(self.texts), encoder.dimension, make)
 
     def shown_in(self, test: MadeTest) -> tuple[Mask, NDArray[np.int64]]:
         """Which texts this test shows, and the number of each query's answer."""
@@ -140,8 +121,8 @@ class Collection:
         judges = [judge for judge in parts[0] if judge != "numbers"]
         scores = {judge: _joined([part[judge] for part in parts], 0).astype(np.float32) for judge in judges}
         if RERANKER in scores:  # it is slow: what it read once it does not read again
-            for row, column in zip(*np.nonzero(numbers >= 0), strict=True):
-                self._read[queries[row], int(numbers[row, column])] = float(scores[RERANKER][row, column])
+            for query, of_query, said in zip(queries, numbers, scores[RERANKER], strict=True):
+                self._read.add(query, of_query[of_query >= 0], said[of_query >= 0])
         return numbers, scores
 
     def measure(self, test: MadeTest, *, best: int, by: Sequence[str], key: str) -> Candidates:
@@ -159,21 +140,29 @@ class Collection:
         left_out: NDArray[np.int64] | None,
         best: int,
     ) -> NDArray[np.int64]:
-        device = self.encoders[encoder].device
-        texts = torch.from_numpy(self.vectors[encoder]).to(device)
-        hidden = torch.from_numpy(~shown).to(device)
+        """In parts of the texts, of each of which the best stay."""
+        device, vectors = self.encoders[encoder].device, self.vectors[encoder]
+        asked = torch.from_numpy(queries).to(device)
         count = min(best, int(shown.sum()) - (left_out is not None))
-        found = []
+        scores, numbers = [], []
         slow = len(queries) * len(self.texts) > SHOWN_FROM
-        with progress_bar("searching", len(queries), "queries", shown=self.progress and slow) as advance:
-            for start in range(0, len(queries), QUERIES_AT_ONCE):
-                rows = torch.from_numpy(queries[start : start + QUERIES_AT_ONCE]).to(device)
-                scores = (rows @ texts.T).masked_fill(hidden, -2.0)
-                if left_out is not None:
-                    _hide(scores, left_out[start : start + QUERIES_AT_ONCE])
-                found.append(scores.topk(count).indices.cpu().numpy())
-                advance(len(rows))
-        return np.concatenate(found).astype(np.int64)
+        with progress_bar("searching", len(vectors), "texts", shown=self.progress and slow) as advance:
+            for begin in range(0, len(vectors), TEXTS_AT_ONCE):
+                part = slice(begin, begin + TEXTS_AT_ONCE)
+                texts = torch.from_numpy(vectors[part].copy()).to(device).float()
+                hidden = torch.from_numpy(~shown[part]).to(device)
+                found = []
+                for start in range(0, len(queries), QUERIES_AT_ONCE):
+                    rows = slice(start, start + QUERIES_AT_ONCE)
+                    products = (asked[rows] @ texts.T).masked_fill(hidden, HIDDEN)
+                    if left_out is not None:
+                        _hide(products, left_out[rows] - begin)
+                    found.append(products.topk(min(count, len(texts))))
+                scores.append(torch.cat([some.values for some in found]).cpu().numpy())
+                numbers.append(torch.cat([some.indices for some in found]).cpu().numpy() + begin)
+                advance(len(texts))
+        nearest = np.argsort(-np.concatenate(scores, axis=1), axis=1, kind="stable")[:, :count]
+        return np.take_along_axis(np.concatenate(numbers, axis=1), nearest, axis=1).astype(np.int64)
 
     def _by_words(
         self, queries: Sequence[str], shown: Mask, left_out: NDArray[np.int64] | None, best: int
@@ -197,17 +186,44 @@ class Collection:
 
     def _reranked(self, queries: Sequence[str], numbers: NDArray[np.int64]) -> NDArray[np.float32]:
         assert self.cross is not None
-        rows, columns = np.nonzero(numbers >= 0)
-        pairs = np.stack([rows, numbers[rows, columns]], axis=1)
-        known = [self._read.get((queries[row], int(number))) for row, number in pairs.tolist()]
-        new = np.array([score is None for score in known], dtype=bool)
-        values = np.array([score or 0.0 for score in known], dtype=np.float32)
-        if self._tokens is None:
-            self._tokens = self.cross.tokenise(self.texts)
-        values[new] = self.cross.score(queries, self._tokens, pairs[new], progress=self.progress)
-        found = np.zeros(numbers.shape, dtype=np.float32)
-        found[rows, columns] = values
+        found, new = np.zeros(numbers.shape, dtype=np.float32), numbers >= 0
+        for row, query in enumerate(queries):
+            known, scores = self._read.find(query, numbers[row])
+            found[row, known] = scores
+            new[row, known] = False
+        if new.any():
+            if self._tokens is None:
+                self._tokens = self.cross.tokenise(self.texts)
+            rows, columns = np.nonzero(new)
+            pairs = np.stack([rows, numbers[rows, columns]], axis=1)
+            found[new] = self.workforce.score(self.cross, queries, self._tokens, pairs, progress=self.progress)
         return found
+
+
+_NOTHING = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float32)
+
+
+class _ScoresRead:
+    """Of each query the numbers of texts, sorted, and their scores: a dictionary of pairs would take 20 times that."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, tuple[NDArray[np.int64], NDArray[np.float32]]] = {}
+
+    def add(self, query: str, numbers: NDArray[np.int64], scores: NDArray[np.float32]) -> None:
+        if query in self._of:
+            there = self._of[query]
+            numbers, scores = np.concatenate([there[0], numbers]), np.concatenate([there[1], scores])
+        unique, first = np.unique(numbers, return_index=True)
+        self._of[query] = unique, scores[first]
+
+    def find(self, query: str, numbers: NDArray[np.int64]) -> tuple[Mask, NDArray[np.float32]]:
+        """Which of these numbers are known, and the scores of those."""
+        there, scores = self._of.get(query, _NOTHING)
+        if not len(there):
+            return np.zeros(len(numbers), dtype=bool), scores
+        at = np.minimum(np.searchsorted(there, numbers), len(there) - 1)
+        known = there[at] == numbers
+        return known, scores[at[known]]
 
 
 def _joined(parts: Sequence[NDArray[np.generic]], filling: int) -> NDArray[np.generic]:
@@ -219,5 +235,6 @@ def _joined(parts: Sequence[NDArray[np.generic]], filling: int) -> NDArray[np.ge
 
 
 def _hide(scores: torch.Tensor, left_out: NDArray[np.int64]) -> None:
-    rows = np.flatnonzero(left_out >= 0)
-    scores[torch.from_numpy(rows).to(scores.device), torch.from_numpy(left_out[rows]).to(scores.device)] = -2.0
+    """left_out: for each row a column; what lies outside is none."""
+    rows = np.flatnonzero((left_out >= 0) & (left_out < scores.shape[1]))
+    scores[torch.from_numpy(rows).to(scores.device), torch.from_numpy(left_out[rows]).to(scores.device)] = HIDDEN

@@ -17,7 +17,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from nearer.adaptation.judging import Collection, Kept
+from nearer.adaptation.judging import Collection
+from nearer.adaptation.kept import Kept
 from nearer.adaptation.made_tests import MadeTest
 from nearer.adaptation.material import (
     MOST_OF_A_PASSAGE,

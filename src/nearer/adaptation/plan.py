@@ -33,12 +33,13 @@ UNITS = {"s": 1, "sec": 1, "min": 60, "m": 60, "h": 3600}
 @dataclass(frozen=True)
 class Speeds:
     """Seconds: of a passage by the base, of one by all teachers, of a pair by the reranker, of a query by the language
-    model (None: there is none)."""
+    model (None: there is none). speedup: all but the last are those of so many processes like this one, together."""
 
     passage: float
     taught: float
     pair: float | None
     query: float | None = None
+    speedup: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -253,7 +254,7 @@ def _step(plan: Plan, speeds: Speeds) -> float:
     encoding the same passages.
     """
     times = 1.0 if plan.longest is None else 2.4  # on a CPU passages are cut
-    return times * plan.batch * plan.per_query * speeds.passage
+    return times * plan.batch * plan.per_query * speeds.passage * speeds.speedup  # training stays in one process
 
 
 def _start_up(on_gpu: bool) -> float:

@@ -8,7 +8,8 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from nearer.adaptation.judging import Collection, Kept
+from nearer.adaptation.judging import Collection
+from nearer.adaptation.kept import Kept
 from nearer.adaptation.label_figures import (
     LABELS,
     LabelFigures,
@@ -51,7 +52,8 @@ def run_stages(work: Work) -> Outcome:
     if plan.written_tests:
         tests += _write_test(work, np.flatnonzero(held_out).tolist())
     kept = Kept(work.out / WORK / "kept")
-    collection = Collection([passage.titled for passage in work.passages], tests, kept, progress=work.progress)
+    texts = [passage.titled for passage in work.passages]
+    collection = Collection(texts, tests, kept, progress=work.progress, workforce=work.workforce)
     collection.cross = work.models.cross
     say(f"tests made of {int(held_out.sum()):,} passages that training never sees: {', '.join(collection.tests)}")
     collection.add_encoder(BASE, work.models.base, BASE)

@@ -17,6 +17,7 @@ from nearer.adaptation.models import Models
 from nearer.adaptation.passages import Passage
 from nearer.adaptation.plan import Plan
 from nearer.adaptation.views import RareWords
+from nearer.adaptation.workforce import Workforce
 from nearer.adaptation.writing import Writer, Written
 from nearer.errors import InputError
 from nearer.storage.sealed import read_sealed_json, write_sealed_json
@@ -49,6 +50,7 @@ class Work:
     remarks: list[str]
     writer: Writer | None = None
     pretrain: bool = False
+    workforce: Workforce | None = None
     students: dict[str, Path] = field(default_factory=dict)
     written: dict[str, int] = field(default_factory=dict)
 

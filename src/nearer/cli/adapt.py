@@ -88,6 +88,13 @@ def adapt(
     ] = Txt.auto,
     seed: Annotated[int, typer.Option(min=0, max=options.LARGEST_SEED, help="Decides all that is random.")] = 0,
     device: options.Device = None,
+    engine: Annotated[
+        options.EngineName,
+        typer.Option(help="Encode and score in this process, or by workers of Ray (docs/adapt.md, Large collections)."),
+    ] = options.EngineName.process,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="With --engine ray: number of workers. Default: one for each GPU, or 2.")
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Read, measure and say what would be done; write nothing.")
     ] = False,
@@ -97,6 +104,7 @@ def adapt(
     from nearer.adaptation.outcome import tell_labels
     from nearer.adaptation.plan import Plan
 
+    options.check_workers(engine, workers)
     try:
         outcome = run(
             documents,
@@ -116,6 +124,8 @@ def adapt(
             txt=txt.value,
             seed=seed,
             device=device,
+            engine=engine.value,
+            workers=workers,
             dry_run=dry_run,
             progress=True,
             say=say,

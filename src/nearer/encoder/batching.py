@@ -54,6 +54,13 @@ class Tokenised:
         """Where each sentence's tokens begin."""
         return np.cumsum(self.lengths) - self.lengths
 
+    def select(self, numbers: NDArray[np.int64]) -> Tokenised:
+        """These sentences alone, in this order."""
+        lengths = self.lengths[numbers]
+        before = np.cumsum(lengths) - lengths
+        ids = self.ids[np.arange(int(lengths.sum())) + np.repeat(self.starts[numbers] - before, lengths)]
+        return Tokenised(ids, lengths, self.prompt_length)
+
 
 def longest_first(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
     """The indices by falling length: what does not fit in memory then fails at once."""

@@ -38,7 +38,7 @@ from nearer.encoder.sources import model_folder
 from nearer.encoder.tokenizer import load_tokenizer
 from nearer.errors import InputError, ModelError, SettingError, first_line
 from nearer.storage.checksums import check_folder
-from nearer.teachers.pair_tokens import PairRows, find_template, tokenise_bare
+from nearer.teachers.pair_tokens import PairRows, find_template, tokenise_many
 from nearer.terminal import progress_bar
 from nearer.text.tokenise import tokenizer_fingerprint
 
@@ -140,7 +140,7 @@ class CrossEncoder:
         _check_texts(texts, range(len(texts)), "passages")
         # one token more than could be read, so that it is seen that a text is cut
         with self._lock:
-            return Tokenised.of(tokenise_bare(self.tokenizer, texts, self.max_length + 1))
+            return tokenise_many(self.tokenizer, texts, self.max_length + 1)
 
     def score(
         self,

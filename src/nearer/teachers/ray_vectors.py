@@ -60,25 +60,16 @@ class OverRay(RayWorkforce):
     ) -> Generator[NDArray[np.float16]]:
         done, wanted = 0, missing.wanted
         counted: dict[str, CutTexts] = {}
-        with translate_worker_errors(), self._counting(counted):
+        with translate_worker_errors(), counted_here(self.encoder, counted):
             for table in self._encoded(missing, size, options).iter_batches(batch_size=None, batch_format="pyarrow"):
                 for row in table.to_pylist():
                     vectors = np.frombuffer(row["vectors"], dtype=np.float16).reshape(-1, self.encoder.dimension)
                     if wanted[done : done + len(vectors)].tobytes() != row["keys"]:
                         raise changed(missing.reading)
                     done += len(vectors)
-                    _note_counts(counted, row)
+                    note_counts(counted, row)
                     advance(len(vectors))
                     yield vectors
-
-    @contextmanager
-    def _counting(self, counted: Mapping[str, CutTexts]) -> Iterator[None]:
-        """Adds what the workers counted, by their names, to what this process has; also if it is interrupted."""
-        try:
-            yield
-        finally:
-            for counter in (self.encoder.cut_counter, OF_THIS_PROCESS):
-                counter.add_counted(counted.values())
 
     def _encoded(self, missing: MissingSentences, size: int, options: dict[str, Any]) -> Any:
         """A data set with a row for each window, computed as it is read."""
@@ -93,7 +84,7 @@ class OverRay(RayWorkforce):
             # num_cpus=0: reading takes no worker's processor
             windows = ray.data.read_datasource(WindowSource(missing, size), override_num_blocks=1, num_cpus=0)
             return windows.map_batches(
-                _Worker,
+                EncodingWorker,
                 fn_constructor_args=(ray.put(self.encoder), str(self.device), options),
                 batch_size=1,
                 batch_format="pyarrow",
@@ -107,13 +98,23 @@ class OverRay(RayWorkforce):
             )
 
 
-def _note_counts(counted: dict[str, CutTexts], row: Mapping[str, Any]) -> None:
+@contextmanager
+def counted_here(encoder: Encoder, counted: Mapping[str, CutTexts]) -> Iterator[None]:
+    """Adds what the workers counted, by their names, to what this process has; also if it is interrupted."""
+    try:
+        yield
+    finally:
+        for counter in (encoder.cut_counter, OF_THIS_PROCESS):
+            counter.add_counted(counted.values())
+
+
+def note_counts(counted: dict[str, CutTexts], row: Mapping[str, Any]) -> None:
     """A worker's counts only grow; its two threads may send them in another order."""
     before = counted.setdefault(row["worker"], CutTexts(row["max_length"]))
     before.texts, before.cut = max(before.texts, row["texts"]), max(before.cut, row["cut"])
 
 
-class _Worker:
+class EncodingWorker:
     """One of the processes. It is asked from two threads: while one computes, the other tokenises."""
 
     def __init__(self, encoder: Any, device: str, options: dict[str, Any]) -> None:
@@ -129,11 +130,14 @@ class _Worker:
         [window] = table.column("sentences").to_pylist()
         keys = sentence_keys(window)
         vectors = self.vectors(window).astype(np.float16)
+        row = {"keys": keys.tobytes(), "vectors": vectors.tobytes(), **self.counts()}
+        return pyarrow.table({name: [value] for name, value in row.items()})
+
+    def counts(self) -> dict[str, Any]:
+        """What it has encoded so far, for `note_counts`: its name, max_length, texts, cut."""
         assert self.bulk is not None
         encoder = self.bulk.encoder
-        counted = asdict(encoder.cut_counter.found(encoder.settings.max_length))  # so far: max_length, texts, cut
-        row = {"keys": keys.tobytes(), "vectors": vectors.tobytes(), "worker": self.name, **counted}
-        return pyarrow.table({name: [value] for name, value in row.items()})
+        return {"worker": self.name, **asdict(encoder.cut_counter.found(encoder.settings.max_length))}
 
     def vectors(self, window: list[str]) -> NDArray[np.float32]:
         with self.computing:
