@@ -22,6 +22,7 @@ WORDS_OF_SHINGLE = 5
 FEWEST_WORDS = 12  # of a document: what is shorter resembles many
 BANDS, ROWS = 12, 4  # a pair at 0.8 shares a band with probability 0.998, one at 0.3 with 0.09
 AT_ONCE = 2**20  # shingles
+NOBODY = -1
 # Words, and each sign of scripts that are written without spaces
 _WORD = re.compile(r"[぀-ヿ㐀-鿿豈-﫿ｦ-ﾟ]|[^\W぀-ヿ㐀-鿿豈-﫿ｦ-ﾟ]+")
 _ASCII_WORD = re.compile(r"\w+")  # the same there, and three times as fast
@@ -45,59 +46,58 @@ def find_near_duplicates(texts: Sequence[str]) -> dict[int, int]:
     The earlier one is never itself a near duplicate, so groups have one first text each.
     """
     shingles, starts = _shingles(texts)
-    values = _minhash(shingles, starts)
-    firsts: list[dict[bytes, int]] = [{} for _ in range(BANDS)]
+    bands = _number_bands(_minhash(shingles, starts))
+    firsts = [np.full(len(texts), NOBODY, dtype=np.int32) for _ in range(BANDS)]  # of a band's number, the first text
     found: dict[int, int] = {}
     for number in range(len(texts)):
         own = shingles[starts[number] : starts[number + 1]]
         if not len(own):
             continue
-        keys = [values[number, band * ROWS : (band + 1) * ROWS].tobytes() for band in range(BANDS)]
+        keys = bands[number].tolist()
         # one candidate a band: a band's first text. So many alike texts cost no more than few.
-        candidates = sorted({first[key] for first, key in zip(firsts, keys, strict=True) if key in first})
+        candidates = sorted({int(first[key]) for first, key in zip(firsts, keys, strict=True)} - {NOBODY})
         for candidate in candidates:
             if _jaccard(own, shingles[starts[candidate] : starts[candidate + 1]]) >= NEAR:
                 found[number] = candidate
                 break
         else:
             for first, key in zip(firsts, keys, strict=True):
-                first.setdefault(key, number)
+                if first[key] == NOBODY:
+                    first[key] = number
     return found
 
 
 def _shingles(texts: Sequence[str]) -> tuple[Hashes, NDArray[np.int64]]:
     """The different shingles of all texts one after the other, and where each text's begin (texts + 1)."""
-    numbers: dict[str, int] = {}
-    parts: list[Hashes] = []
-    lengths = [0]
-    hashes: list[int] = []
-    for text in texts:
+    hashes: dict[str, int] = {}
+    parts: list[Hashes] = [np.zeros(0, dtype=np.uint64)]
+    counts = np.zeros(len(texts) + 1, dtype=np.int64)
+    for number, text in enumerate(texts, start=1):
         words = (_ASCII_WORD if text.isascii() else _WORD).findall(text.lower())
         if len(words) < FEWEST_WORDS:
-            lengths.append(0)
             continue
         for word in words:
-            if word not in numbers:
-                numbers[word] = len(hashes)
-                hashes.append(xxhash.xxh3_64_intdigest(word.encode(errors="surrogatepass")))
-        ids = np.fromiter(map(numbers.__getitem__, words), dtype=np.int64, count=len(words))
-        parts.append(ids)  # type: ignore[arg-type]  # numbers of words now, shingles below
-        lengths.append(len(words))
-    table = np.array(hashes, dtype=np.uint64)
-    made = [_of_words(table[part]) for part in parts]
-    counts = np.zeros(len(texts) + 1, dtype=np.int64)
-    counts[1:][np.array(lengths[1:]) > 0] = [len(one) for one in made]
-    return np.concatenate([np.zeros(0, dtype=np.uint64), *made]), np.cumsum(counts)
+            if word not in hashes:
+                hashes[word] = xxhash.xxh3_64_intdigest(word.encode(errors="surrogatepass"))
+        made = _of_words(np.fromiter(map(hashes.__getitem__, words), dtype=np.uint64, count=len(words)))
+        parts.append(made)
+        counts[number] = len(made)
+    return np.concatenate(parts), np.cumsum(counts)
 
 
 def _of_words(words: Hashes) -> Hashes:
     """Hashes of runs of words (words,) → (shingles,), each once, sorted."""
     count = len(words) - WORDS_OF_SHINGLE + 1
-    mixed = np.zeros(count, dtype=np.uint64)
-    for offset in range(WORDS_OF_SHINGLE):  # the order of the words counts
-        mixed = mixed * np.uint64(0x9E3779B97F4A7C15) + words[offset : offset + count]
+    return np.unique(_mix([words[offset : offset + count] for offset in range(WORDS_OF_SHINGLE)]))
+
+
+def _mix(parts: Sequence[Hashes] | Hashes) -> Hashes:
+    """One hash of several, whose order counts: (parts, n) → (n,)."""
+    mixed = np.zeros(len(parts[0]), dtype=np.uint64)
+    for part in parts:
+        mixed = mixed * np.uint64(0x9E3779B97F4A7C15) + part
         mixed ^= mixed >> np.uint64(29)
-    return np.unique(mixed)
+    return mixed
 
 
 def _minhash(shingles: Hashes, starts: NDArray[np.int64]) -> Hashes:
@@ -115,6 +115,18 @@ def _minhash(shingles: Hashes, starts: NDArray[np.int64]) -> Hashes:
             hashed ^= hashed >> np.uint64(32)  # the low bits of a product are weak
             values[group, number] = np.minimum.reduceat(hashed * factor, starts[group] - begin)
     return values
+
+
+def _number_bands(values: Hashes) -> NDArray[np.int32]:
+    """(texts, BANDS · ROWS) → (texts, BANDS): equal numbers where all values of a band are equal.
+
+    Dictionaries of bands would take gigabytes for a million texts.
+    """
+    numbers = np.empty((len(values), BANDS), dtype=np.int32)
+    for band in range(BANDS):
+        mixed = _mix(values[:, band * ROWS : (band + 1) * ROWS].T)
+        numbers[:, band] = np.unique(mixed, return_inverse=True)[1].reshape(-1)
+    return numbers
 
 
 def _groups(filled: NDArray[np.int64], starts: NDArray[np.int64]) -> list[NDArray[np.int64]]:

@@ -30,6 +30,7 @@ Mask = NDArray[np.bool_]
 QUERIES_AT_ONCE, TEXTS_AT_ONCE = 64, 2**17  # that are compared: their products are 32 MiB
 KEPT_AT_ONCE = 512  # queries
 SHOWN_FROM = 10**8  # products of vectors: fewer take no time worth a bar
+MANY_TEXTS = 20_000  # from which on it takes seconds to count their words
 HIDDEN = -2.0  # below every cosine
 BEYOND = 4  # times as many are asked of BM25, since some of the best are not shown
 
@@ -58,7 +59,7 @@ class Collection:
         self.vectors: dict[str, Vectors] = {}
         self.encoders: dict[str, Encoder] = {}
         self.cross: CrossEncoder | None = None
-        self.lexical = LexicalIndex.build(self.texts)
+        self.lexical = LexicalIndex.build(self.texts, progress=progress and len(self.texts) > MANY_TEXTS)
         self._starts: dict[str, int] = {}
         self._tokens: Tokenised | None = None  # of all texts, for the cross-encoder
         self._read = _ScoresRead()  # by the cross-encoder

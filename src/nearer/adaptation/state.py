@@ -57,7 +57,7 @@ class Work:
     @cached_property
     def words(self) -> RareWords:
         """Counted once: tests and material are made by the same words."""
-        return RareWords([passage.titled for passage in self.passages])
+        return RareWords(passage.titled for passage in self.passages)
 
     def write(self, numbers: Sequence[int], folder: Path, limit: int, unlike: Collection[str] = ()) -> list[Written]:
         """Queries of the language model, which is let go of then."""

@@ -23,6 +23,7 @@ from nearer.training import resume, train
 
 WORTH_LEARNING = 0.5  # points that judges must stand above the base
 FEWEST_PAIRS = 64
+MOST_VIEWS = 200_000  # that pairs are chosen from: more than any training reads, and each holds its passage
 VECTOR_WEIGHT, VECTOR_RATE = 20.0, 1e-4  # to move to a teacher's vectors takes larger steps
 FEWEST_WORDS = 4  # of a sentence
 TSDAE = "tsdae-wiki-mini"  # whose settings fit any base
@@ -42,7 +43,7 @@ def train_students(
     unlike = set() if work.labels is None else work.labels.keys  # what is measured with is not learnt from
     learns_lists = above >= WORTH_LEARNING
     learns_pairs = not work.models.teachers and work.models.cross is None
-    enough = None if learns_pairs else plan.to_learn + len(unlike)
+    enough = MOST_VIEWS if learns_pairs else plan.to_learn + len(unlike)
     views = find_training_views(work.passages, trained, work.words, work.random("views"), count=enough)
     views = [view for view in views if key_of(view.query) not in unlike]
     written: list[Written] = []

@@ -8,7 +8,7 @@ rarer words the rest of its passage has.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from nearer.adaptation.code import is_code, prose_of_code, split_docstring
@@ -45,11 +45,13 @@ class View:
 class RareWords:
     """The words of a text that few passages have: those by which one can be told from the others."""
 
-    def __init__(self, texts: Sequence[str]) -> None:
+    def __init__(self, texts: Iterable[str]) -> None:
         counts: Counter[str] = Counter()
+        total = 0
         for text in texts:
             counts.update(set(find_words(text)))
-        self._common = {word for word, count in counts.items() if count > max(1, COMMON * len(texts))}
+            total += 1
+        self._common = {word for word, count in counts.items() if count > max(1, COMMON * total)}
 
     def of(self, text: str) -> set[str]:
         return set(find_words(text)) - self._common
