@@ -1,35 +1,62 @@
 #!/usr/bin/env bash
-# The bases that the papers stand on, on one backbone with several seeds: SimCSE, PromptBERT, SNCSE and DiffCSE, and
-# what templates give untrained. Scores are on the seven STS sets; the step is chosen on STS-B dev.
+# The bases that the papers stand on, on one backbone with several seeds: SimCSE, PromptBERT, SNCSE, DiffCSE and TSDAE,
+# each without what it adds, and what templates give untrained. Scores are on the seven STS sets; the step is chosen on
+# STS-B dev.
 #
 #   benchmarks/prompt_bases.sh path/to/mobilebert-uncased wiki.txt data/senteval OUT [SEEDS] [GENERATOR]
 #
 # SEEDS: 0,1,2 unless given. GENERATOR: DiffCSE's masked language model with the same vocabulary; null, which is the
-# default, draws replaced tokens from the batch. ONLY="promptbert sncse" trains these alone.
+# default, draws replaced tokens from the batch. ONLY="untrained promptbert" runs these rows alone. AT_ONCE rows side by
+# side, 1 unless given. Rows that are there are taken as they are.
 set -euo pipefail
 model=$1 corpus=$2 data=$3 out=$4 seeds=${5:-0,1,2} generator=${6:-null}
 mkdir -p "$out"
 
-for template in promptbert promptbert-untrained sncse; do
-    for normalisation in none full_stop; do
-        nearer evaluate "$model" --template "$template" --text-normalisation "$normalisation" --max-length 128 \
-            --tasks sts --data "$data" --json "$out/untrained-$template-$normalisation.json"
-    done
-done
-# the template in the text and a mean over all tokens: what of it is the pooling?
-nearer evaluate "$model" --template promptbert-untrained --pooling mean --max-length 128 \
-    --tasks sts --data "$data" --json "$out/untrained-mean-in-template.json"
+evaluated() { # NAME MORE…
+    if [ -f "$out/untrained-$1.json" ]; then return; fi
+    nearer evaluate "$model" --max-length 128 --tasks sts --data "$data" --json "$out/untrained-$1.json" "${@:2}" \
+        > "$out/untrained-$1.log" 2>&1
+}
 
-for method in ${ONLY:-simcse promptbert sncse diffcse}; do
-    more=()
-    if [ "$method" = diffcse ]; then more=(--set "generator=$generator"); fi
-    nearer train "$method-mobilebert" --model "$model" --corpus "$corpus" --data "$data" --seeds "$seeds" \
-        --max-steps 1000 --out "$out/$method" --no-report "${more[@]}"
+untrained() {
+    for template in promptbert promptbert-untrained sncse; do
+        for normalisation in none full_stop; do
+            evaluated "$template-$normalisation" --template "$template" --text-normalisation "$normalisation"
+        done
+    done
+    # the template in the text and a mean over all tokens: what of it is the pooling?
+    evaluated mean-in-template --template promptbert-untrained --pooling mean
+    evaluated mean --pooling mean
+}
+
+trained() { # NAME RECIPE MORE…
+    local name=$1 recipe=$2
+    shift 2
+    if [ -e "$out/$name/done" ]; then return; fi
+    rm -rf "${out:?}/$name"
+    nearer train "$recipe" --model "$model" --corpus "$corpus" --data "$data" --seeds "$seeds" --max-steps 1000 \
+        --out "$out/$name" --no-report "$@" > "$out/$name.log" 2>&1
+    touch "$out/$name/done"
+}
+
+row() {
+    case $1 in
+        untrained) untrained ;;
+        simcse | promptbert | sncse | tsdae) trained "$1" "$1-mobilebert" ;;
+        diffcse) trained diffcse diffcse-mobilebert --set "generator=$generator" ;;
+        # the best base so far, [CLS] with a head and MLM beside;
+        simcse-cls-mlm)
+            trained "$1" simcse-mobilebert --set pooling=cls_before_head --set head=true --set mlm_weight=0.1 ;;
+        promptbert-without-denoising) trained "$1" promptbert-mobilebert --set denoising=false ;;
+        sncse-without-soft-negatives) trained "$1" sncse-mobilebert --set margin_weight=0 ;;
+        diffcse-without-detection) trained "$1" diffcse-mobilebert --set "generator=$generator" --set detection_weight=0 ;;
+        *) echo "no such row: $1" >&2 && return 2 ;;
+    esac
+}
+
+for name in ${ONLY:-untrained simcse simcse-cls-mlm promptbert promptbert-without-denoising sncse \
+    sncse-without-soft-negatives diffcse diffcse-without-detection tsdae}; do
+    while [ "$(jobs -rp | wc -l)" -ge "${AT_ONCE:-1}" ]; do wait -n || true; done
+    { row "$name" || echo "failed: $name (see its log in $out)" >&2; } &
 done
-# without what each adds: PromptBERT without denoising, SNCSE without soft negatives
-if [ -z "${ONLY:-}" ]; then
-    nearer train promptbert-mobilebert --model "$model" --corpus "$corpus" --data "$data" --seeds "$seeds" \
-        --max-steps 1000 --out "$out/promptbert-without-denoising" --no-report --set denoising=false
-    nearer train sncse-mobilebert --model "$model" --corpus "$corpus" --data "$data" --seeds "$seeds" \
-        --max-steps 1000 --out "$out/sncse-without-soft-negatives" --no-report --set margin_weight=0
-fi
+wait

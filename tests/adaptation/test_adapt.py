@@ -28,28 +28,9 @@ PLAN = Plan(150, 30, 3, True, 40, 20, 4, 2, 32, {"tests": 1.0}, labelled=60)
 
 
 @pytest.fixture
-def documents(tmp_path: Path) -> Path:
-    path = tmp_path / "documents.jsonl"
-    rows = (
-        {"_id": one.document, "title": one.title, "text": one.text.split(" Who")[0]} for one in map(passage, range(150))
-    )
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
-
-
-@pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """A plan for a test, whatever this machine's speed is."""
     monkeypatch.setattr(arguments, "make_plan", lambda *given, **more: PLAN)
-
-
-@pytest.fixture
-def models(
-    tiny_model: Callable[[str], Path], tiny_cross_encoder: Callable[..., Path], tmp_path: Path
-) -> dict[str, Any]:
-    folder = tmp_path / "base"
-    nearer.Encoder.load(tiny_model("bert"), pooling="mean", device="cpu").save(folder)
-    return {"model": folder, "judge": tiny_cross_encoder("bert"), "device": "cpu"}
 
 
 @pytest.mark.usefixtures("small")
@@ -132,7 +113,7 @@ def test_an_interrupted_run_goes_on(
     plan = make_plan(60, 150, Speeds(0.01, 0.0, None), on_gpu=False)
     monkeypatch.setattr(arguments, "make_plan", lambda *given, **more: replace(PLAN, expected=plan.expected))
     told: list[str] = []
-    monkeypatch.setattr(stages, "settle", lambda plan, taken: replace(plan, steps=24, expected={}))
+    monkeypatch.setattr(stages, "settle", lambda plan, taken, students: replace(plan, steps=24, expected=None))
     models["judge"] = None
     straight = adapt(documents, tmp_path / "straight", **models)
     measured = stages.hold_tournament

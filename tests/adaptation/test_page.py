@@ -23,6 +23,7 @@ from browser import CONTRASTS, SIZES, STICKING_OUT, picture_folder, started_brow
 from nearer.adaptation.documents import Document
 from nearer.adaptation.outcome import Outcome, write_documents
 from nearer.adaptation.page import PAGE, RESULTS, render_page, write_outcome
+from nearer.adaptation.tournament import Rung
 from nearer.report.markup import CONTROLS
 from nearer.storage.sealed import read_sealed_json
 from parsed_page import Page
@@ -46,6 +47,14 @@ def rows_of(page: str, caption: str) -> list[list[str]]:
 
 def sign(value: float) -> str:
     return f"{value:+.2f}".replace("-", "\u2212") if value else "0.00"
+
+
+def test_a_student_that_was_dropped_on_its_way_is_told() -> None:
+    words = words_of(make_outcome(rungs=[Rung(1250, {"lists": 47.31, "vectors": 46.88}, ["lists"])]))
+    assert "After 1,250 steps of training" in words
+    assert "lists 47.31, vectors 46.88. Training went on with lists and was ended for vectors" in words
+    assert "to place texts as the teacher does" in words  # what its name means
+    assert "were put to the tests" not in words_of(make_outcome())
 
 
 def test_text_stays_text() -> None:

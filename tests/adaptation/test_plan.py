@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -12,13 +13,21 @@ from nearer.adaptation.plan import (
     FEWEST_PASSAGES,
     FEWEST_QUERIES,
     FEWEST_STEPS,
+    MOST_STEPS,
+    RUNG,
+    TWO_FROM,
     USUAL_SHARE,
+    Expected,
+    Plan,
     Speeds,
     make_plan,
     parse_budget,
     settle,
 )
-from nearer.errors import SettingError
+from nearer.adaptation.state import find_plan, keep_plan, open_work
+from nearer.adaptation.tournament import LISTS, PAIRS, VECTORS
+from nearer.errors import InputError, SettingError
+from nearer.storage.sealed import write_sealed_json
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("20min", 1200), ("1.5 h", 5400), ("3", 180), ("2M", 120)])
@@ -92,7 +101,8 @@ def test_steps_are_planned_anew_when_the_tests_have_shown_the_speed() -> None:
     speeds = Speeds(0.005, 0.0, None)
     plan = make_plan(100, 500, speeds, on_gpu=False)
     assert 0 < plan.steps < 1000
-    expected = plan.expected["before"]
+    assert plan.expected is not None
+    expected = plan.expected.before
     shares = (USUAL_SHARE, 0.3 * USUAL_SHARE, 1.5 * USUAL_SHARE)
     usual, faster, slower = (settle(plan, share * expected) for share in shares)
     assert plan.steps <= usual.steps  # tests and material take less than was expected
@@ -101,11 +111,12 @@ def test_steps_are_planned_anew_when_the_tests_have_shown_the_speed() -> None:
         assert share * expected + settled.seconds["training"] <= 100
         assert settle(settled, 1e-6) == settled  # once is enough
     # tests that took all the time leave a fifth to training, and a plan without training may get some
-    pressed = settle(replace(plan, expected={**plan.expected, "step": 0.05}), 6 * expected)
+    pressed = settle(replace(plan, expected=replace(plan.expected, step=0.05)), 6 * expected)
     assert pressed.steps == int(20 / (0.05 * 6 / USUAL_SHARE))
     none = make_plan(60, 2_000, Speeds(0.05, 0.0, None), on_gpu=False)
     assert not none.trains
-    assert settle(none, 0.1 * none.expected["before"]).trains
+    assert none.expected is not None
+    assert settle(none, 0.1 * none.expected.before).trains
 
 
 @given(st.floats(10, 1e5), st.floats(1e-5, 1), st.floats(0, 1), st.floats(1e-3, 1e6), st.booleans())
@@ -113,4 +124,94 @@ def test_any_time_can_be_taken(budget: float, passage: float, taught: float, tak
     settled = settle(make_plan(budget, 1_000, Speeds(passage, taught, None), on_gpu=on_gpu), taken)
     assert settled.steps == 0 or FEWEST_STEPS <= settled.steps <= 1000
     assert settled.seconds["training"] >= 0
-    assert not settled.expected
+    assert settled.expected is None
+
+
+class TestTwoStudents:
+    """A step takes a second."""
+
+    ENOUGH = min(MOST_STEPS, TWO_FROM)
+
+    def settled(
+        self,
+        left: float,
+        second: str | None = VECTORS,
+        students: list[str] | None = None,
+        start_up: float = 0.0,
+        resuming: float = 0.0,
+        student: float = 0.0,
+    ) -> Plan:
+        expected = Expected(
+            # tests take as long as is usual, so a step takes what is expected of it
+            budget=left + USUAL_SHARE,
+            before=1.0,
+            after=0.0,
+            material=0.0,
+            step=1.0,
+            start_up=start_up,
+            resuming=resuming,
+            student=student / USUAL_SHARE,
+            second=second,
+        )
+        plan = Plan(500, 40, 20, False, 200, 100, 16, 4, 128, {"tests": 1.0}, expected=expected)
+        return settle(plan, USUAL_SHARE, students)
+
+    def told(self, plan: Plan) -> tuple[int, bool, bool]:
+        return plan.steps, plan.two_students, plan.halving
+
+    def test_with_a_teacher_a_second_one_is_tried_if_that_takes_little(self) -> None:
+        assert self.told(self.settled(2 * MOST_STEPS + 1)) == (MOST_STEPS, True, False)
+        assert self.told(self.settled(2 * MOST_STEPS - 1)) == (MOST_STEPS, True, True)
+        assert self.told(self.settled(1.25 * self.ENOUGH + 1)) == (self.ENOUGH, True, True)
+        assert self.told(self.settled(1.25 * self.ENOUGH - 1))[1:] == (False, False)
+        alone = self.settled(2 * MOST_STEPS + 1, students=[LISTS])  # the teacher is not trusted
+        assert self.told(alone) == (MOST_STEPS, False, False)
+
+    def test_compiling_and_comparing_take_time_as_well(self) -> None:
+        costs = (VECTORS, None, 70.0, 20.0, 30.0)
+        needed = 1.25 * self.ENOUGH + 70 + 70 + 20 + 30 + 30
+        plan = self.settled(needed + 1, *costs)
+        assert self.told(plan) == (self.ENOUGH, True, True)
+        assert plan.seconds["training"] == pytest.approx(needed)
+        assert not self.settled(needed - 1, *costs).two_students
+        both = self.settled(2 * MOST_STEPS + 170 + 1, *costs)
+        assert self.told(both) == (MOST_STEPS, True, False)
+        assert both.seconds["training"] == pytest.approx(2 * MOST_STEPS + 170)
+
+    def test_without_a_teacher_they_share_what_is_too_little_to_compare_them(self) -> None:
+        least = RUNG * FEWEST_STEPS
+        assert self.told(self.settled(1.25 * least + 1, PAIRS)) == (least, True, True)
+        assert self.told(self.settled(1.25 * least - 1, PAIRS)) == (int(1.25 * least - 1), False, False)
+        # what comparing takes would be more than dropping one gives
+        assert self.settled(400, PAIRS, student=100).halving
+        assert not self.settled(400, PAIRS, student=110).halving
+
+    def test_it_is_told(self) -> None:
+        enough = f"two students, {MOST_STEPS // 4:,} steps each, the better one goes on to {MOST_STEPS:,} steps, on"
+        assert enough in str(self.settled(1.5 * MOST_STEPS))
+        assert f"two students, {MOST_STEPS:,} steps each, on lists" in str(self.settled(2 * MOST_STEPS + 1))
+
+    @given(st.floats(1, 1e4), st.sampled_from([None, VECTORS, PAIRS]), *[st.floats(0, 500)] * 3)
+    def test_no_way_takes_more_than_there_is(
+        self, left: float, second: str | None, start_up: float, resuming: float, student: float
+    ) -> None:
+        plan = self.settled(left, second, None, start_up, resuming, student)
+        assert plan.seconds["training"] <= left + 1e-6
+        assert plan.two_students <= (second is not None)
+        assert plan.halving <= plan.two_students
+        alone = self.settled(left, None, None, start_up, resuming, student)
+        assert plan.trains == alone.trains
+
+
+def test_a_plan_is_kept_as_it_is(tmp_path: Path) -> None:
+    about = {"seed": 1}
+    for number, plan in enumerate(
+        [make_plan(1200, 5_000, Speeds(1 / 400, 0.01, None), on_gpu=True), TestTwoStudents().settled(2_000)]
+    ):
+        out = tmp_path / str(number)
+        work = open_work(out)
+        keep_plan(work, about, plan)
+        assert find_plan(out, about) == plan
+    write_sealed_json(work / "state.json", {"about": about, "plan": {**asdict(plan), "expected": {"budget": "much"}}})
+    with pytest.raises(InputError, match=r"state.json: expected.budget: .* start again"):
+        find_plan(out, about)

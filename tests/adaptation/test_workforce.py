@@ -153,9 +153,9 @@ def test_the_nearest_are_the_same_in_parts(
     collection.add_encoder("base", encoder, "base")
     shown, _ = collection.shown_in(made[0])
     queries, left_out = encode_texts(encoder, made[0].queries), np.arange(len(made[0])) * 3 - 1
-    whole = collection._nearest(queries, "base", shown, left_out, 12)
+    whole = collection.nearest(queries, "base", shown, left_out, best=12)
     monkeypatch.setattr(judging, "TEXTS_AT_ONCE", 10)
-    in_parts = collection._nearest(queries, "base", shown, left_out, 12)
+    in_parts = collection.nearest(queries, "base", shown, left_out, best=12)
     vectors = collection.vectors["base"].astype(np.float32)
     for row, query in enumerate(queries):
         cosines = vectors @ query

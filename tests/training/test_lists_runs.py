@@ -179,6 +179,39 @@ def test_a_resumed_run_gives_the_same_weights(
     assert all(torch.equal(one[name], other[name]) for name in one)
 
 
+def test_a_run_that_is_stopped_on_the_way_goes_on_to_the_same_weights(
+    run: Callable[..., Any],
+    tiny_model: Callable[[str], Path],
+    lists: Path,
+    tmp_path: Path,
+    weights: Callable[[Path], dict[str, Any]],
+) -> None:
+    """By rates of the whole run; what it had learnt when it stopped is a model until the run ends."""
+    settings = {**QUICK, "max_steps": 9, "warmup": 0.2}
+    whole, out = run("whole", **settings), tmp_path / "parts"
+    first = train("lists", lists, model=tiny_model("bert"), out=out, settings=settings, stop_after=4)
+    assert (first.stopped_after, first.model.name) == (4, "stopped-00000004")
+    assert not (out / "model").exists()
+    again = resume(out, stop_after=4)  # it is there already
+    assert again == first
+    assert len(metrics(out)) == 4
+    second = resume(out, stop_after=6)
+    assert second.stopped_after == 6
+    kept = {name: tensor for name, tensor in weights(out).items() if "step-00000006/weights" in name}
+    loaded = {f"encoder.{name}": tensor for name, tensor in Encoder.load(second.model).state_dict().items()}
+    assert kept
+    for name, tensor in kept.items():
+        assert torch.equal(tensor, loaded[name.split(":")[1]])
+    ended = resume(out, stop_after=20)
+    assert (ended.stopped_after, ended.model) == (None, out / "model")
+    assert metrics(out) == metrics(whole.folder)
+    one, other = weights(whole.folder), weights(out)
+    assert one.keys() == other.keys()
+    assert all(torch.equal(one[name], other[name]) for name in one)
+    with pytest.raises(SettingError, match="stop_after: 0 is no number of steps"):
+        resume(out, stop_after=0)
+
+
 def test_a_run_goes_on_only_with_the_same_lists(
     run: Callable[..., Any], lists: Path, tmp_path: Path, stop_after: Callable[[int], AbstractContextManager[None]]
 ) -> None:

@@ -16,7 +16,7 @@ from nearer.encoder import Encoder
 from nearer.errors import ModelError, SettingError
 from nearer.methods import METHODS
 from nearer.training import resume, train
-from nearer.training.dropout_views import load_with_views, views_differ
+from nearer.training.starting_encoder import load_with_views, views_differ
 
 SHAPE: dict[str, Any] = {
     "hidden_size": 32,
@@ -128,7 +128,7 @@ class TestEqualViews:
         self, tiny_model: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         encoder = Encoder.load(tiny_model("bert"), pooling="mean", device="cpu", dropout=0.0)
-        monkeypatch.setattr("nearer.training.dropout_views.DROPOUT_RATES", ())
+        monkeypatch.setattr("nearer.training.starting_encoder.DROPOUT_RATES", ())
         with pytest.raises(ModelError, match=r"tiny: its architecture \(bert\) has no dropout.*augmentation"):
             load_with_views(lambda dropout: encoder, "tiny", None)
 

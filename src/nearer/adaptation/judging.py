@@ -105,7 +105,7 @@ class Collection:
 
         def make(asked: Sequence[str], out: NDArray[np.int64] | None) -> Arrays:
             vectors = {encoder: encode_texts(self.encoders[encoder], asked) for encoder in by}
-            found = [self._nearest(vectors[encoder], encoder, shown, out, best) for encoder in by]
+            found = [self.nearest(vectors[encoder], encoder, shown, out, best=best) for encoder in by]
             numbers = unite_candidates(*found, self._by_words(asked, shown, out, best))
             scores = {encoder: self._dots(vectors[encoder], encoder, numbers) for encoder in by}
             scores[LEXICAL] = self.lexical.scores(asked, numbers)
@@ -133,15 +133,20 @@ class Collection:
         numbers, scores = self.candidates(name, test.queries, shown, best=best, by=by)
         return Candidates(numbers, answers, scores)
 
-    def _nearest(
+    def nearest(
         self,
         queries: NDArray[np.float32],
         encoder: str,
         shown: Mask,
-        left_out: NDArray[np.int64] | None,
+        left_out: NDArray[np.int64] | None = None,
+        *,
         best: int,
     ) -> NDArray[np.int64]:
-        """In parts of the texts, of each of which the best stay."""
+        """Numbers of the texts nearest to each query, the nearest first; in parts of the texts, as vectors are large.
+
+        Shapes:
+            queries: (n, dimension); left_out: (n,), see `candidates`. Returns (n, best).
+        """
         device, vectors = self.encoders[encoder].device, self.vectors[encoder]
         asked = torch.from_numpy(queries).to(device)
         count = min(best, int(shown.sum()) - (left_out is not None))

@@ -15,7 +15,7 @@ import numpy as np
 from nearer.adaptation.documents import Document
 from nearer.adaptation.judging import Collection
 from nearer.adaptation.label_figures import LABELS, LabelFigures
-from nearer.adaptation.tournament import BASE, Contender, Measured, Standing, discount
+from nearer.adaptation.tournament import BASE, Contender, Measured, Rung, Standing, discount
 from nearer.encoder import Encoder
 from nearer.search.fusion import LEXICAL, RERANKER
 from nearer.search.setup import RerankerSetup, SearchSetup, write_setup
@@ -66,6 +66,7 @@ class Outcome:
         weights: By encoder and `reranker`, how many weights it has.
         labels: What labelled queries say, where there are any.
         written: By style, how many queries of the language model students learnt from.
+        rungs: Where students were compared on their way, and which were dropped.
     """
 
     folder: Path
@@ -91,6 +92,7 @@ class Outcome:
     weights: dict[str, int]
     labels: LabelFigures | None = None
     written: dict[str, int] = field(default_factory=dict)
+    rungs: list[Rung] = field(default_factory=list)
 
     @property
     def is_better(self) -> bool:

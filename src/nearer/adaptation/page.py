@@ -119,7 +119,8 @@ def explain_encoders(outcome: Outcome) -> list[tuple[str, str]]:
         VECTORS: f"{start}, trained to rank passages as the trusted judges do, and to place texts as the teacher does",
         PAIRS: f"{start}, trained on pairs from the text: a title or heading and what stands below it",
     }
-    there = dict.fromkeys(standing.contender.encoder for standing in outcome.standings)
+    there = {standing.contender.encoder for standing in outcome.standings}
+    there |= {name for rung in outcome.rungs for name in rung.scores}
     return [(name, words[name]) for name in words if name in there]
 
 

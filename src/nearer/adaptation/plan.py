@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from nearer.adaptation.models import Models, encode_texts
+from nearer.adaptation.tournament import PAIRS, VECTORS
 from nearer.errors import SettingError
 
 SAMPLE, SAMPLE_ON_GPU = 32, 1024  # texts that speeds are measured with; few do not fill a GPU
 COMPILING = 70.0  # seconds before the first step on a GPU
+RESUMING = 20.0  # the same of a run that goes on: an assumption, since what was compiled is kept
 # shares of the budget
 TESTS, MATERIAL, TRAINING = 0.35, 0.25, 0.40
 LEAST_TRAINING = 0.2  # when tests took longer than planned
@@ -19,6 +21,11 @@ WRITING = 0.2  # by a language model; the others then share the rest
 MOST_TESTS = 6  # that are usual
 SPREAD = 2.2  # candidates of a query, in those that one judge names: others name other ones
 MOST_STEPS = 1000  # of a student
+# ways to train: one student (or two that share its steps), two to the end, two to a rung and the better one to the end
+ALONE, BOTH, HALVING = "alone", "both", "halving"
+RUNG = 4  # one in so many steps is taken before two students are compared
+TWO_FROM = 1000  # steps that the better student has, or a teacher's vectors are not tried beside its lists
+KEPT_BY_BETTER = 2 / 3  # of the steps that one student alone would have: what halving must leave to the better one
 NEW_AFTERWARDS = 1.3  # times as many pairs are reranked in all as before training: students find other passages
 # On a quiet machine tests take this share of the expected time, since many texts are encoded faster than a few. A step
 # then takes what is expected of it.
@@ -43,13 +50,34 @@ class Speeds:
 
 
 @dataclass(frozen=True)
+class Expected:
+    """What `settle` needs to plan the steps anew.
+
+    Seconds: budget: there are; before, after: that tests take before and after training; material: to make it; step:
+    of training; start_up, resuming: before the first step of a run that begins or goes on; student: to put one more
+    student to the tests. second: who may train beside lists, or None.
+    """
+
+    budget: float
+    before: float
+    after: float
+    material: float
+    step: float
+    start_up: float
+    resuming: float
+    student: float
+    second: str | None
+
+
+@dataclass(frozen=True)
 class Plan:
     """What is done.
 
-    longest: tokens of a passage in training; seconds: what it is expected to take, by stage; labelled: queries with
-    labels that are asked; written: queries that a language model writes to learn from; written_tests: and as a test;
-    two_students: there is time for a second one, which learns a teacher's vectors as well; expected: what `settle`
-    needs to plan the steps anew, empty when that is done.
+    steps: of a student, or of all together where they share them; longest: tokens of a passage in training; seconds:
+    what it is expected to take, by stage; labelled: queries with labels that are asked; written: queries that a
+    language model writes to learn from; written_tests: and as a test; two_students: there is time for two, each with
+    all steps; halving: but only the one that is better after its first rung takes them all; expected: what `settle`
+    needs, None when the steps are settled.
     """
 
     passages: int
@@ -66,7 +94,8 @@ class Plan:
     written: int = 0
     written_tests: int = 0
     two_students: bool = False
-    expected: dict[str, float] = field(default_factory=dict)
+    halving: bool = False
+    expected: Expected | None = None
 
     @property
     def trains(self) -> bool:
@@ -81,8 +110,12 @@ class Plan:
     def told_training(self) -> str:
         if not self.trains:
             return "no training (too little time)"
-        each = " by each of two students" * self.two_students
-        return f"{self.steps:,} steps on lists of {self.to_learn:,} queries{each}"
+        steps = f"{self.steps:,} steps"
+        if self.halving:
+            steps = f"two students, {first_rung(self.steps):,} steps each, the better one goes on to {steps},"
+        elif self.two_students:
+            steps = f"two students, {steps} each,"
+        return f"{steps} on lists of {self.to_learn:,} queries"
 
     def __str__(self) -> str:
         taken = ", ".join(f"{stage} {told_seconds(seconds)}" for stage, seconds in self.seconds.items())
@@ -168,16 +201,18 @@ def make_plan(
         plan = replace(plan, to_learn=max(FEWEST_TO_LEARN, plan.to_learn // 2))
     # what tests and material leave is for training too
     left = max(TRAINING * budget, budget - _tests(plan, speeds) - _material(plan, speeds))
-    expected = {
-        "budget": budget,
-        "before": _before_training(plan, speeds),
-        "after": _tests(plan, speeds) - _before_training(plan, speeds),
-        "material": _material(plan, speeds),
-        "start-up": _start_up(on_gpu),
-        "step": _step(plan, speeds),
-        "taught": speeds.taught,
-    }
-    plan = _with_steps(replace(plan, expected=expected), left, 1.0)
+    expected = Expected(
+        budget=budget,
+        before=_before_training(plan, speeds),
+        after=_tests(plan, speeds) - _before_training(plan, speeds),
+        material=_material(plan, speeds),
+        step=_step(plan, speeds),
+        start_up=COMPILING if on_gpu else 0.0,
+        resuming=RESUMING if on_gpu else 0.0,
+        student=_texts(plan) * speeds.passage,
+        second=VECTORS if speeds.taught > 0 else None if plan.reranks else PAIRS,
+    )
+    plan = _with_steps(plan, expected, left)
     if speeds.query is not None:
         plan = _with_writing(plan, int(WRITING * whole / speeds.query), llm_test=llm_test)
     seconds = {
@@ -187,32 +222,66 @@ def make_plan(
     }
     if speeds.query is not None:
         seconds["writing"] = (plan.written + plan.written_tests) * speeds.query
-    return replace(plan, seconds=seconds)
+    return replace(plan, seconds=seconds, expected=expected)
 
 
-def settle(plan: Plan, taken: float) -> Plan:
+def settle(plan: Plan, taken: float, may_train: Sequence[str] | None = None) -> Plan:
     """The plan with as many steps as the time that is left allows, now that the tests are made.
 
     taken: seconds that this took. It says how fast the machine is; a few texts at the start say it badly where others
-    work beside.
+    work beside. may_train: students that can learn something, the first of them first; None: as was expected.
     """
-    if not plan.expected:
-        return plan
     expected = plan.expected
-    share = min(SLOWEST, max(FASTEST, taken / max(expected["before"], 1e-9)))
-    left = expected["budget"] - taken - share * (expected["after"] + expected["material"])
-    left = max(LEAST_TRAINING * expected["budget"], left)  # a budget is passed rather than spent on tests alone
-    return replace(_with_steps(plan, left, share / USUAL_SHARE), expected={})
+    if expected is None:
+        return plan
+    share = min(SLOWEST, max(FASTEST, taken / max(expected.before, 1e-9)))
+    left = expected.budget - taken - share * (expected.after + expected.material)
+    left = max(LEAST_TRAINING * expected.budget, left)  # a budget is passed rather than spent on tests alone
+    known = replace(expected, step=share / USUAL_SHARE * expected.step, student=share * expected.student)
+    if may_train is not None:
+        known = replace(known, second=may_train[1] if len(may_train) > 1 else None)
+    return replace(_with_steps(plan, known, left), expected=None)
 
 
-def _with_steps(plan: Plan, left: float, pace: float) -> Plan:
-    """With what fits into the seconds that are left. pace: times as slow as expected."""
-    start_up, step = plan.expected["start-up"], pace * plan.expected["step"]
-    steps = int(min(MOST_STEPS, max(0.0, left - start_up) / step))
-    two = plan.expected["taught"] > 0 and left >= 2 * (start_up + MOST_STEPS * step)
+def _with_steps(plan: Plan, expected: Expected, left: float) -> Plan:
+    """With what fits into the seconds that are left."""
+    start_up, step, student = expected.start_up, expected.step, expected.student
+    # by the way to train: how often all steps are taken, and the seconds beside them
+    ways = {
+        ALONE: (1.0, start_up),
+        BOTH: (2.0, 2 * start_up + student),
+        HALVING: (1 + 1 / RUNG, 2 * start_up + expected.resuming + 2 * student),
+    }
+    fitting = {
+        way: int(min(MOST_STEPS, max(0.0, left - beside) / (runs * step))) for way, (runs, beside) in ways.items()
+    }
+    way = _choose_way(fitting, expected.second)
+    (runs, beside), steps = ways[way], fitting[way]
     steps = steps if steps >= FEWEST_STEPS else 0
-    seconds = (1 + two) * (steps * step + (start_up if steps else 0.0))
-    return replace(plan, steps=steps, two_students=two, seconds={**plan.seconds, "training": seconds})
+    return replace(
+        plan,
+        steps=steps,
+        two_students=way != ALONE,
+        halving=way == HALVING,
+        seconds={**plan.seconds, "training": runs * steps * step + beside if steps else 0.0},
+    )
+
+
+def _choose_way(steps: Mapping[str, int], second: str | None) -> str:
+    """steps: that fit, by the way to train. second: who may train beside the first."""
+    if second is None:
+        return ALONE
+    if steps[BOTH] == MOST_STEPS:
+        return BOTH  # halving would give nobody more
+    least: float = steps[BOTH] + 1  # without a teacher both train in any case, and would share the time
+    if second == VECTORS:  # it may take little from the first
+        least = max(min(MOST_STEPS, TWO_FROM), KEPT_BY_BETTER * steps[ALONE])
+    return HALVING if steps[HALVING] >= least and first_rung(steps[HALVING]) >= FEWEST_STEPS else ALONE
+
+
+def first_rung(steps: int) -> int:
+    """After how many of its steps a student is compared with others."""
+    return steps // RUNG
 
 
 def _with_writing(plan: Plan, affordable: int, *, llm_test: bool) -> Plan:
@@ -224,14 +293,16 @@ def _with_writing(plan: Plan, affordable: int, *, llm_test: bool) -> Plan:
 
 
 def _tests(plan: Plan, speeds: Speeds) -> float:
-    # queries, and their answers without them
-    texts = plan.passages + 2 * MOST_TESTS * plan.queries + plan.labelled
-    return texts * (2 * speeds.passage + speeds.taught) + _reranking(plan, speeds)
+    return _texts(plan) * (2 * speeds.passage + speeds.taught) + _reranking(plan, speeds)
+
+
+def _texts(plan: Plan) -> int:
+    """Passages, queries, and their answers without them."""
+    return plan.passages + 2 * MOST_TESTS * plan.queries + plan.labelled
 
 
 def _before_training(plan: Plan, speeds: Speeds) -> float:
-    texts = plan.passages + 2 * MOST_TESTS * plan.queries + plan.labelled
-    return texts * (speeds.passage + speeds.taught) + _reranking(plan, speeds) / NEW_AFTERWARDS
+    return _texts(plan) * (speeds.passage + speeds.taught) + _reranking(plan, speeds) / NEW_AFTERWARDS
 
 
 def _reranking(plan: Plan, speeds: Speeds) -> float:
@@ -255,10 +326,6 @@ def _step(plan: Plan, speeds: Speeds) -> float:
     """
     times = 1.0 if plan.longest is None else 2.4  # on a CPU passages are cut
     return times * plan.batch * plan.per_query * speeds.passage * speeds.speedup  # training stays in one process
-
-
-def _start_up(on_gpu: bool) -> float:
-    return COMPILING if on_gpu else 0.0
 
 
 def listed(plan: Plan) -> int:

@@ -25,7 +25,7 @@ from nearer.adaptation.outcome import Outcome, find_changes, measure_latency, wr
 from nearer.adaptation.page import write_outcome
 from nearer.adaptation.plan import Plan, settle, told_seconds
 from nearer.adaptation.state import MODEL, WORK, Work, digest, keep_settled_plan
-from nearer.adaptation.students import train_students
+from nearer.adaptation.students import may_train, train_students
 from nearer.adaptation.tournament import (
     BASE,
     Candidates,
@@ -65,7 +65,7 @@ def run_stages(work: Work) -> Outcome:
     weights, above = best_fusion(first, judges, BASE)
     say(f"judges to trust on this text: {_told(weights)}; {above:+.1f} points of NDCG@10 above the base")
     by_labels = _measure_judges(work, collection, knowing, judges, weights)
-    plan = _settle(work, time.perf_counter() - started)
+    plan = _settle(work, time.perf_counter() - started, may_train(work, weights, above))
     if plan.trains:
         train_students(work, collection, ~held_out, weights, above)
     for name, folder in work.students.items():
@@ -77,12 +77,12 @@ def run_stages(work: Work) -> Outcome:
     return _write(work, collection, decision, last, labelled, by, weights, above, time.perf_counter() - started)
 
 
-def _settle(work: Work, taken: float) -> Plan:
-    """How many steps there is time for is known better now."""
-    plan = settle(work.plan, taken)
+def _settle(work: Work, taken: float, students: Sequence[str]) -> Plan:
+    """How many steps there is time for is known better now, and so is who can learn."""
+    plan = settle(work.plan, taken, students)
     if plan != work.plan:
         keep_settled_plan(work.out / WORK, plan)
-        if plan.steps != work.plan.steps or plan.two_students != work.plan.two_students:
+        if plan.told_training != work.plan.told_training:
             work.say(f"the tests took {told_seconds(taken)}; new plan: {plan.told_training}")
         work.plan = plan
     return plan
@@ -201,6 +201,7 @@ def _write(
         weights=count_weights({name: collection.encoders[name] for name in by}, work.models.cross),
         labels=decision.labels,
         written=work.written,
+        rungs=work.rungs,
     )
     write_outcome(outcome)
     return outcome

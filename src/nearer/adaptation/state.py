@@ -16,12 +16,14 @@ from nearer.adaptation.labels import Labels
 from nearer.adaptation.models import Models
 from nearer.adaptation.passages import Passage
 from nearer.adaptation.plan import Plan
+from nearer.adaptation.tournament import Rung
 from nearer.adaptation.views import RareWords
 from nearer.adaptation.workforce import Workforce
 from nearer.adaptation.writing import Writer, Written
 from nearer.errors import InputError
 from nearer.storage.sealed import read_sealed_json, write_sealed_json
 from nearer.storage.whole import make_folder
+from nearer.typed_files import as_typed
 from nearer.versions import VERSION
 
 WORK, STATE, MODEL = "work", "state.json", "model"
@@ -52,6 +54,7 @@ class Work:
     pretrain: bool = False
     workforce: Workforce | None = None
     students: dict[str, Path] = field(default_factory=dict)
+    rungs: list[Rung] = field(default_factory=list)
     written: dict[str, int] = field(default_factory=dict)
 
     @cached_property
@@ -129,7 +132,7 @@ def find_plan(out: Path, about: dict[str, Any]) -> Plan | None:
             raise InputError(
                 f"{out}: was begun with other {', '.join(changed)}; name another folder, or remove it.", argument="out"
             )
-        return Plan(**kept["plan"])
+        return as_typed(Plan, kept["plan"], str(state), mend=f"remove {out} and start again")
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise InputError(f"{out}: is there already and is no earlier adapt's; name another folder.", argument="out")
     return None

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from nearer.adaptation.halving import Student, train_by_halving, train_student
 from nearer.adaptation.judging import Collection
 from nearer.adaptation.labels import key_of
-from nearer.adaptation.material import draw_queries, find_training_views, write_material, write_pairs
+from nearer.adaptation.material import TrainingQueries, draw_queries, find_training_views, write_material, write_pairs
 from nearer.adaptation.passages import count_words, document_sentences
 from nearer.adaptation.plan import listed
-from nearer.adaptation.state import MODEL, WORK, Work
+from nearer.adaptation.state import WORK, Work
 from nearer.adaptation.tournament import BASE, LISTS, PAIRS, VECTORS
+from nearer.adaptation.views import View
 from nearer.adaptation.writing import Written, count_styles, told_styles
 from nearer.errors import SettingError
 from nearer.search.fusion import RERANKER
 from nearer.storage.whole import write_whole
-from nearer.training import resume, train
 
 WORTH_LEARNING = 0.5  # points that judges must stand above the base
 FEWEST_PAIRS = 64
@@ -30,6 +32,13 @@ TSDAE = "tsdae-wiki-mini"  # whose settings fit any base
 PRETRAINING = 4  # one in so many steps
 
 
+def may_train(work: Work, weights: dict[str, float], above: float) -> list[str]:
+    """Students that can learn something: the judges' lists if these know more than the base, a teacher's vectors as
+    well if it is trusted, pairs if no model teaches."""
+    taught = [LISTS, *[VECTORS] * bool(_best_teacher(work, weights))] if above >= WORTH_LEARNING else []
+    return [*taught, *[PAIRS] * (not work.models.teachers and work.models.cross is None)]
+
+
 def train_students(
     work: Work,
     collection: Collection,
@@ -37,65 +46,85 @@ def train_students(
     weights: dict[str, float],
     above: float,
 ) -> None:
-    """One learns the judges' lists if these know more than the base, and one a teacher's vectors as well, if there is
-    time for both; one learns pairs if no model teaches."""
+    """Those that may train, if there is time for them and enough to learn from."""
     plan, say = work.plan, work.say
+    names = may_train(work, weights, above)
     unlike = set() if work.labels is None else work.labels.keys  # what is measured with is not learnt from
-    learns_lists = above >= WORTH_LEARNING
-    learns_pairs = not work.models.teachers and work.models.cross is None
-    enough = MOST_VIEWS if learns_pairs else plan.to_learn + len(unlike)
+    enough = MOST_VIEWS if PAIRS in names else plan.to_learn + len(unlike)
     views = find_training_views(work.passages, trained, work.words, work.random("views"), count=enough)
     views = [view for view in views if key_of(view.query) not in unlike]
     written: list[Written] = []
-    if work.writer is not None and plan.written and (learns_lists or learns_pairs):
+    if work.writer is not None and plan.written and names:
         numbers = np.flatnonzero(trained).tolist()
         folder = work.out / WORK / "written-to-learn"
         written = work.write(numbers, folder, plan.written, unlike)
         say(f"{len(written):,} queries written to learn from: {told_styles(written)}")
         work.written = count_styles(written)
-    left, start = plan.steps, work.model
-    if work.pretrain and (learns_lists or learns_pairs):
-        left -= plan.steps // PRETRAINING
+    steps, start = plan.steps, work.model
+    if work.pretrain and names:
+        steps -= plan.steps // PRETRAINING
         start = str(_pretrain(work, trained, plan.steps // PRETRAINING))
-    steps = left // (learns_lists + learns_pairs or 1)
-    if learns_lists:
+    students: list[Student] = []
+    if LISTS in names:
         queries = draw_queries(views, work.log, plan.to_learn, work.random("queries"), written)
-        folder, per_query = work.out / LISTS, plan.per_query
-        count = write_material(
-            folder,
-            collection,
-            queries,
-            trained,
-            weights,
-            best=listed(plan),
-            by=[BASE, *work.models.teachers],
-            fewest=2 * per_query,
-            key=LISTS,
-            reranked=bool(weights.get(RERANKER)),
-        )
-        if count >= plan.batch:
-            settings: dict[str, Any] = {"batch_size": plan.batch, "passages_per_query": per_query, "max_steps": steps}
-            teachers = _best_teacher(work, weights)
-            work.students[LISTS] = _train(work, LISTS, folder, settings, model=start, teachers=teachers)
-            if plan.two_students and teachers:
-                settings |= {"vector_weight": VECTOR_WEIGHT, "learning_rate": VECTOR_RATE}
-                work.students[VECTORS] = _train(
-                    work, LISTS, folder, settings, model=start, teachers=teachers, name=VECTORS
-                )
-        else:
-            say(f"no student learns lists: {count:,} are too few for a batch of {plan.batch}")
+        students += _of_lists(work, collection, trained, queries, weights, start)
     else:
         say(
             "no student learns lists: no judge at hand knows more of this text than the base (a teacher or judge might)"
         )
-    if learns_pairs:
-        path = work.out / "pairs.jsonl"
-        count = write_pairs(path, views, [(one.query, work.passages[one.passage].titled) for one in written])
-        if count >= FEWEST_PAIRS:
-            paired: dict[str, Any] = {"batch_size": min(32, count // 2), "max_steps": steps, "watch_on": []}
-            work.students[PAIRS] = _train(work, "simcse-pairs-wiki-mini", path, paired, model=start, name=PAIRS)
-        else:
-            say(f"no student learns pairs: the text has {count:,} titles, headings or openings")
+    if PAIRS in names:
+        students += _of_pairs(work, views, written, start)
+    if not plan.two_students:
+        steps //= len(students) or 1  # they share them
+    students = [replace(student, settings={**student.settings, "max_steps": steps}) for student in students]
+    if plan.halving:
+        work.students = train_by_halving(work, collection, students, steps)
+    else:
+        work.students = {student.name: train_student(work, student) for student in students}
+
+
+def _of_lists(
+    work: Work,
+    collection: Collection,
+    trained: np.ndarray[Any, np.dtype[np.bool_]],
+    queries: TrainingQueries,
+    weights: dict[str, float],
+    start: str,
+) -> list[Student]:
+    """One that learns lists, and one that learns a teacher's vectors as well if there is time for two."""
+    plan, folder = work.plan, work.out / LISTS
+    count = write_material(
+        folder,
+        collection,
+        queries,
+        trained,
+        weights,
+        best=listed(plan),
+        by=[BASE, *work.models.teachers],
+        fewest=2 * plan.per_query,
+        key=LISTS,
+        reranked=bool(weights.get(RERANKER)),
+    )
+    if count < plan.batch:
+        work.say(f"no student learns lists: {count:,} are too few for a batch of {plan.batch}")
+        return []
+    teachers = _best_teacher(work, weights)
+    settings: dict[str, Any] = {"batch_size": plan.batch, "passages_per_query": plan.per_query}
+    students = [Student(LISTS, LISTS, folder, settings, start, teachers)]
+    if plan.two_students and teachers:
+        settings = {**settings, "vector_weight": VECTOR_WEIGHT, "learning_rate": VECTOR_RATE}
+        students.append(Student(VECTORS, LISTS, folder, settings, start, teachers))
+    return students
+
+
+def _of_pairs(work: Work, views: Sequence[View], written: Sequence[Written], start: str) -> list[Student]:
+    path = work.out / "pairs.jsonl"
+    count = write_pairs(path, views, [(one.query, work.passages[one.passage].titled) for one in written])
+    if count < FEWEST_PAIRS:
+        work.say(f"no student learns pairs: the text has {count:,} titles, headings or openings")
+        return []
+    settings: dict[str, Any] = {"batch_size": min(32, count // 2), "watch_on": []}
+    return [Student(PAIRS, "simcse-pairs-wiki-mini", path, settings, start)]
 
 
 def _pretrain(work: Work, trained: np.ndarray[Any, np.dtype[np.bool_]], steps: int) -> Path:
@@ -112,45 +141,14 @@ def _pretrain(work: Work, trained: np.ndarray[Any, np.dtype[np.bool_]], steps: i
     write_whole(path, (f"{sentence}\n" for sentence in sentences))
     work.say(f"TSDAE learns {len(sentences):,} sentences for {steps:,} steps; students start from there")
     settings = {"batch_size": min(32, len(sentences) // 2), "max_steps": steps, "watch_on": []}
+    student = Student("tsdae", TSDAE, path, settings, work.model)
     try:
-        return _train(work, TSDAE, path, settings, model=work.model, name="tsdae")
+        return train_student(work, student)
     except SettingError as error:
         if not str(error).startswith("decoder:"):
             raise
         work.say(f"{error} A small one is taken.")  # it is the backbone's nature, which nobody can set
-        return _train(work, TSDAE, path, {**settings, "decoder": "small"}, model=work.model, name="tsdae")
-
-
-def _train(
-    work: Work,
-    recipe: str,
-    corpus: Path,
-    settings: dict[str, Any],
-    *,
-    model: str,
-    name: str = LISTS,
-    teachers: Sequence[str] = (),
-) -> Path:
-    """A student's folder; a run that was interrupted goes on, one that ended is taken as it is."""
-    run = work.out / "runs" / name
-    if (run / MODEL).is_dir():
-        return run / MODEL
-    if run.is_dir():
-        return resume(run, progress=work.progress).model
-    common: dict[str, Any] = {"seed": work.seed, "select_on": [], "test_on": []}
-    if work.plan.longest is not None:
-        common["max_length"] = work.plan.longest
-    pooling = {} if work.models.base.settings.pooling is None else {"pooling": work.models.base.settings.pooling}
-    trained = train(
-        recipe,
-        corpus,
-        model=model,
-        teachers=list(teachers) or None,
-        out=run,
-        settings={**common, **pooling, **settings},
-        progress=work.progress,
-    )
-    return trained.model
+        return train_student(work, replace(student, settings={**settings, "decoder": "small"}))
 
 
 def _best_teacher(work: Work, weights: dict[str, float]) -> list[str]:

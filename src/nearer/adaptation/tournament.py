@@ -122,6 +122,27 @@ class Standing:
         return self.low > 0
 
 
+@dataclass(frozen=True)
+class Rung:
+    """Students compared on their way.
+
+    step: after which; scores: by student, the mean over the tests of its NDCG@10 × 100 alone; kept: who went on.
+    """
+
+    step: int
+    scores: dict[str, float]
+    kept: list[str]
+
+    @property
+    def dropped(self) -> list[str]:
+        return [name for name in self.scores if name not in self.kept]
+
+    def __str__(self) -> str:
+        scores = ", ".join(f"{name} {score:.1f}" for name, score in self.scores.items())
+        decided = f"goes on: {', '.join(self.kept)}; dropped: {', '.join(self.dropped)}"
+        return f"students after {self.step:,} steps, NDCG@10 of each alone: {scores}; {decided}"
+
+
 def all_contenders(encoders: Sequence[str], *, reranker: bool, lexical: bool = True) -> list[Contender]:
     return [
         Contender(encoder, by_words, by_reranker)

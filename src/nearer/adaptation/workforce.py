@@ -36,8 +36,8 @@ Scores = NDArray[np.float32]
 Call = tuple[str, tuple[Any, ...]]  # a method of a worker, and what it is given
 
 # Of a window, on a CPU and on a GPU: what an interruption costs, and what a worker is given at a time
-TEXTS_ON_CPU, TEXTS_ON_GPU = 2048, 8192
-PAIRS_ON_CPU, PAIRS_ON_GPU = 1024, 8192
+TEXTS_ON_CPU, TEXTS_ON_GPU = 512, 8192
+PAIRS_ON_CPU, PAIRS_ON_GPU = 512, 8192
 FEWEST_FOR_WORKERS = 256  # texts or pairs: fewer are done here in less time than they take on their way
 CALLS_AT_A_TIME = 2  # of a worker: while it computes one, it reads the other
 WAITING = 4  # times the workers, results that came before their turn

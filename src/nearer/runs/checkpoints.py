@@ -2,6 +2,7 @@
 
     checkpoints/step-00000250/   weights, moments, state.json and checksums of these; the last two are kept
     checkpoints/best-00000200/   the best weights so far, as a model, of each of them
+    checkpoints/stopped-00000250/   what was learnt when the run was asked to stop, as a model; until it ends
 
 A run goes on from the newest that is whole. Its predecessor is there for a disk that has lost or changed the newest.
 """
@@ -88,6 +89,11 @@ def whole_checkpoint(folder: Path, *, finished: bool = False) -> tuple[Path | No
 def best_folder(folder: Path, step: int) -> Path:
     """Where the best weights of a run lie, as a model, if they are those of this step."""
     return folder / f"best-{step:08d}"
+
+
+def stopped_folder(folder: Path, step: int) -> Path:
+    """Where the model of a run lies that was asked to stop after this step."""
+    return folder / f"stopped-{step:08d}"
 
 
 def load_checkpoint(folder: Path, model: nn.Module, optimiser: Optimizer) -> dict[str, Any]:

@@ -51,9 +51,21 @@ class Interrupted(KeyboardInterrupt):
         self.step = step
 
 
-def fit(trainer: Trainer, folder: Path, selection: Selection | None, *, progress: bool, remarks: list[str]) -> State:
-    """Train from the folder's last whole checkpoint, or from the start. The best weights lie in `best_folder`."""
+def fit(
+    trainer: Trainer,
+    folder: Path,
+    selection: Selection | None,
+    *,
+    stop_after: int | None = None,
+    progress: bool,
+    remarks: list[str],
+) -> State:
+    """Train from the folder's last whole checkpoint, or from the start. The best weights lie in `best_folder`.
+
+    stop_after: the step at which to stop before the end, with a checkpoint from which the run goes on.
+    """
     settings, steps, on_cpu = trainer.settings, trainer.steps, trainer.device.type == "cpu"
+    until = steps if stop_after is None else min(steps, stop_after)
     checkpoints = folder / "checkpoints"
     state = State()
     found, damaged = whole_checkpoint(checkpoints, finished=(folder / "model").is_dir())
@@ -137,7 +149,7 @@ def fit(trainer: Trainer, folder: Path, selection: Selection | None, *, progress
             if state.step == 0 and first:
                 evaluate()  # the untrained model counts as a candidate: training may make things worse
             began = time.perf_counter()
-            while state.step < steps:
+            while state.step < until:
                 metrics.add(trainer.advance())
                 state.step = trainer.step
                 for remark in trainer.remarks():
@@ -154,7 +166,7 @@ def fit(trainer: Trainer, folder: Path, selection: Selection | None, *, progress
                 between = time.perf_counter()
                 if due and first:
                     evaluate()
-                if stop or last or save_is_due(evaluated=due):
+                if stop or state.step == until or save_is_due(evaluated=due):
                     look(wait=True)  # nothing that is not a number may get into a checkpoint
                     save()
                 beside_steps += time.perf_counter() - between

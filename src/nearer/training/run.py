@@ -17,10 +17,10 @@ import torch
 from nearer import distributed
 from nearer.encoder import Encoder
 from nearer.encoder.precision import has_bfloat16_products
-from nearer.errors import InputError, ModelError, PoolingError, SettingError, TrainingError
+from nearer.errors import InputError, SettingError, TrainingError
 from nearer.evaluation import Results, evaluate, load_tasks
 from nearer.methods import Method, known_methods
-from nearer.runs.checkpoints import best_folder, latest_checkpoint
+from nearer.runs.checkpoints import best_folder, latest_checkpoint, stopped_folder
 from nearer.runs.config import CONFIG, LOCK, RunConfig
 from nearer.storage.whole import make_folder, written_by_us_alone
 from nearer.teachers import RankEncoder, load_model
@@ -28,13 +28,12 @@ from nearer.terminal import say
 from nearer.text.in_memory import Source
 from nearer.text.token_store import TokenStore
 from nearer.training.corpus import corpus_file, corpus_reading, open_corpus, read_options, training_length
-from nearer.training.dropout_views import load_with_views
-from nearer.training.loop import State, fit
+from nearer.training.loop import fit
 from nearer.training.memory import check_memory
 from nearer.training.numerics import changed_libraries, choose_numerics, onednn_failed, pinned
 from nearer.training.recipes import Recipe, check_recipe, load_recipe
 from nearer.training.selection import can_test, dev_tasks
-from nearer.training.settings import TrainingSettings
+from nearer.training.starting_encoder import starting_encoder
 from nearer.training.trainer import Trainer
 from nearer.versions import library_versions
 
@@ -45,10 +44,11 @@ class TrainedModel:
 
     Attributes:
         folder: The run folder.
-        model: The finished model's folder.
+        model: The finished model's folder; of a run that was stopped, what it had learnt by then.
         best_step: The step whose weights were kept; None where no dev task chose one.
         best_score: Its score on the dev task.
         scores: Those of the finished model on the recipe's test tasks, if it has any.
+        stopped_after: The step after which the run was stopped, as it was asked to; None: it came to its end.
 
     Examples:
         >>> import nearer
@@ -64,6 +64,7 @@ class TrainedModel:
     best_step: int | None
     best_score: float | None
     scores: Results | None
+    stopped_after: int | None = None
 
     @property
     def untrained(self) -> bool:
@@ -85,6 +86,7 @@ def train(
     columns: Sequence[str] | None = None,
     settings: Mapping[str, Any] | None = None,
     reading: Mapping[str, Any] | None = None,
+    stop_after: int | None = None,
     progress: bool = False,
 ) -> TrainedModel:
     """Train a model by a recipe (a name or a YAML file) on a corpus.
@@ -100,6 +102,8 @@ def train(
         settings: Replace single settings of the recipe.
         reading: How the corpus is read, as `nearer.text.ReadOptions` names it (encoding, max_characters,
             strip_contained, allow_dropped).
+        stop_after: Stop when so many steps are taken, with everything saved; `resume` goes on to the end. Learning
+            rates are those of the whole run all the same.
         progress: Show a bar.
 
     Examples:
@@ -109,6 +113,7 @@ def train(
         >>> nearer.train("simcse-wiki-mini", text, out="run", settings=quick).model.name
         'model'
     """
+    _check_stop(stop_after)
     overrides = dict(settings or {})
     if model is not None:
         overrides["model"] = str(model)
@@ -134,14 +139,15 @@ def train(
             data=None if data is None else str(data),
             libraries=library_versions(),
         )
-        return _run(folder, loaded, config, progress)
+        return _run(folder, loaded, config, stop_after, progress)
 
 
-def resume(folder: str | Path, *, progress: bool = False) -> TrainedModel:
-    """Go on with a run that was interrupted, as if it had never stopped.
+def resume(folder: str | Path, *, stop_after: int | None = None, progress: bool = False) -> TrainedModel:
+    """Go on with a run that was interrupted or stopped, as if it never had been.
 
     Args:
         folder: The run folder.
+        stop_after: Stop when so many steps are taken in all, as `train` does.
         progress: Show a bar.
 
     Examples:
@@ -150,10 +156,16 @@ def resume(folder: str | Path, *, progress: bool = False) -> TrainedModel:
         Traceback (most recent call last):
         nearer.errors.SettingError: no-run: is not the folder of a run (no config.yaml).
     """
+    _check_stop(stop_after)
     config = RunConfig.read(Path(folder))
     recipe = check_recipe(config.settings, config.recipe)
     with _alone(Path(folder)):
-        return _run(Path(folder), recipe, config, progress)
+        return _run(Path(folder), recipe, config, stop_after, progress)
+
+
+def _check_stop(stop_after: int | None) -> None:
+    if stop_after is not None and stop_after < 1:
+        raise SettingError(f"stop_after: {stop_after} is no number of steps; 1 is the least.", argument="stop_after")
 
 
 @contextmanager
@@ -177,7 +189,7 @@ def _alone(folder: Path) -> Iterator[None]:
             folder.rmdir()
 
 
-def _run(folder: Path, recipe: Recipe, config: RunConfig, progress: bool) -> TrainedModel:
+def _run(folder: Path, recipe: Recipe, config: RunConfig, stop_after: int | None, progress: bool) -> TrainedModel:
     device = distributed.local_device()
     distributed.start(device)
     recipe, on_precision = _computable(recipe, device)
@@ -187,7 +199,7 @@ def _run(folder: Path, recipe: Recipe, config: RunConfig, progress: bool) -> Tra
         config = config.changed(numerics=numerics.to_dict())
     remarks += changed_libraries(config.libraries, library_versions())
     with pinned(numerics, device) as not_pinned:
-        result = _carry_out(folder, recipe, config, device, [*remarks, *not_pinned], progress)
+        result = _carry_out(folder, recipe, config, device, [*remarks, *not_pinned], stop_after, progress)
         failed = onednn_failed(numerics)
     for remark in failed:
         say(remark)
@@ -204,7 +216,13 @@ def _computable(recipe: Recipe, device: torch.device) -> tuple[Recipe, list[str]
 
 
 def _carry_out(
-    folder: Path, recipe: Recipe, config: RunConfig, device: torch.device, remarks: list[str], progress: bool
+    folder: Path,
+    recipe: Recipe,
+    config: RunConfig,
+    device: torch.device,
+    remarks: list[str],
+    stop_after: int | None,
+    progress: bool,
 ) -> TrainedModel:
     started = time.perf_counter()
     settings = recipe.training
@@ -241,8 +259,10 @@ def _carry_out(
     on_gpu = device.type == "cuda"
     if on_gpu:
         torch.cuda.reset_peak_memory_stats(device)
-    state = fit(trainer, folder, dev.selection, progress=progress, remarks=remarks)
-    result = None
+    state = fit(trainer, folder, dev.selection, stop_after=stop_after, progress=progress, remarks=remarks)
+    stopped = state.step if state.step < trainer.steps else None
+    model = folder / "model" if stopped is None else stopped_folder(folder / "checkpoints", stopped)
+    result = TrainedModel(folder, model, state.best_step, state.best_score, None, stopped)
     if distributed.rank() == 0:
         provenance = {
             **method.describe(),
@@ -256,50 +276,11 @@ def _carry_out(
             **_data_facts(store),
             **dev.describe(),
         }
-        result = _finish(folder, encoder, method, state, settings.test_on, config.data, provenance, progress)
+        _write_model(result, encoder, method, provenance, progress)
+        if stopped is None:
+            result = _finish(result, settings.test_on, config.data, device, progress)
     distributed.wait_for_all()
-    return result or TrainedModel(folder, folder / "model", state.best_step, state.best_score, None)
-
-
-def starting_encoder(
-    settings: TrainingSettings, method: Method, device: torch.device
-) -> tuple[Encoder, TrainingSettings, list[str]]:
-    """The encoder to start from, with dropout where the method's views need it; settings as used, and remarks."""
-    remarks: list[str] = []
-    if method.relies_on_dropout(settings.data):
-
-        def load(dropout: float | None) -> Encoder:
-            return _loaded(settings.model_copy(update={"dropout": dropout}), device)
-
-        encoder, dropout, remarks = load_with_views(load, settings.model, settings.dropout)
-        settings = settings.model_copy(update={"dropout": dropout})
-    else:
-        encoder = _loaded(settings, device)
-    if settings.head:
-        encoder.add_head(torch.Generator().manual_seed(settings.seed))
-    return encoder, settings, remarks
-
-
-def _loaded(settings: TrainingSettings, device: torch.device) -> Encoder:
-    try:
-        encoder = Encoder.load(
-            settings.model,
-            pooling=settings.pooling,
-            template=settings.template,
-            text_normalisation=settings.text_normalisation,
-            pooler_as_head=settings.pooler_as_head,
-            device=device,
-            dropout=settings.dropout,
-            allow_pickle=settings.allow_pickle,
-        )
-    except PoolingError:
-        raise PoolingError(
-            f"{settings.model}: a plain checkpoint, which does not say how its vectors are pooled; name the pooling "
-            "(--set pooling=cls, or mean, first_last_mean …), or give a trained model (--model)."
-        ) from None
-    if encoder.is_static:
-        raise ModelError(f"{settings.model}: has static embeddings, which are not trained here; it can be a teacher.")
-    return encoder
+    return result
 
 
 def _machine(device: torch.device) -> str:
@@ -317,31 +298,32 @@ def _data_facts(store: TokenStore) -> dict[str, Any]:
     }
 
 
+def _write_model(
+    trained: TrainedModel, encoder: Encoder, method: Method, provenance: dict[str, Any], progress: bool
+) -> None:
+    """The best weights, or the last ones where no dev task chose."""
+    if trained.model.exists():
+        return
+    if trained.best_step is not None:
+        encoder = Encoder.load(best_folder(trained.folder / "checkpoints", trained.best_step), device=encoder.device)
+    noted = {"best_step": trained.best_step, "dev_score": trained.best_score}
+    noted |= {} if trained.stopped_after is None else {"stopped_after": trained.stopped_after}
+    encoder.provenance = {**provenance, **noted}
+    method.finished(encoder, progress=progress).save(trained.model)
+
+
 def _finish(
-    folder: Path,
-    encoder: Encoder,
-    method: Method,
-    state: State,
-    test_on: list[str],
-    data: str | None,
-    provenance: dict[str, Any],
-    progress: bool,
+    trained: TrainedModel, test_on: list[str], data: str | None, device: torch.device, progress: bool
 ) -> TrainedModel:
-    """The best weights as `model/`, scored on the test tasks that can be had."""
-    model = folder / "model"
-    checkpoints = folder / "checkpoints"
-    if not model.exists():
-        if state.best_step is not None:
-            encoder = Encoder.load(best_folder(checkpoints, state.best_step), device=encoder.device)
-        encoder.provenance = {**provenance, "best_step": state.best_step, "dev_score": state.best_score}
-        method.finished(encoder, progress=progress).save(model)
+    """Scored on the test tasks that can be had, without what only a run under way needs."""
     # the last checkpoint stays, so that the run can be looked at and trained further
+    checkpoints = trained.folder / "checkpoints"
     last = latest_checkpoint(checkpoints)
-    for path in (*checkpoints.glob("best-*"), *checkpoints.glob("step-*")):
+    for path in (path for kind in ("best", "step", "stopped") for path in checkpoints.glob(f"{kind}-*")):
         if path != last:
             shutil.rmtree(path, ignore_errors=True)
-    scores = None
-    if test_on and can_test(test_on, data):
-        scores = evaluate(load_model(model, device=encoder.device), load_tasks(test_on, data), progress=progress)
-        scores.write_json(folder / "scores.json")
-    return TrainedModel(folder, model, state.best_step, state.best_score, scores)
+    if not test_on or not can_test(test_on, data):
+        return trained
+    scores = evaluate(load_model(trained.model, device=device), load_tasks(test_on, data), progress=progress)
+    scores.write_json(trained.folder / "scores.json")
+    return replace(trained, scores=scores)

@@ -1,4 +1,7 @@
-"""Whether dropout makes two views of a sentence differ: where it does not, contrast has nothing to teach."""
+"""The encoder that a run starts from, with dropout where it alone makes two views of a sentence differ.
+
+Where views do not differ, contrast has nothing to teach.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,9 @@ import torch
 
 from nearer.encoder import Encoder
 from nearer.encoder.backbone import DROPOUT_RATES
-from nearer.errors import ModelError, SettingError
+from nearer.errors import ModelError, PoolingError, SettingError
+from nearer.methods import Method
+from nearer.training.settings import TrainingSettings
 
 # SimCSE's rate, for checkpoints whose own is 0
 VIEW_DROPOUT = 0.1
@@ -18,6 +23,47 @@ SENTENCE = "A sentence passes the encoder twice, and only dropout tells its two 
 COPIES = 8
 # Of the vectors' size; rounding on a GPU is below, dropout far above
 SAME = 1e-5
+
+
+def starting_encoder(
+    settings: TrainingSettings, method: Method, device: torch.device
+) -> tuple[Encoder, TrainingSettings, list[str]]:
+    """The encoder to start from, with dropout where the method's views need it; settings as used, and remarks."""
+    remarks: list[str] = []
+    if method.relies_on_dropout(settings.data):
+
+        def load(dropout: float | None) -> Encoder:
+            return _loaded(settings.model_copy(update={"dropout": dropout}), device)
+
+        encoder, dropout, remarks = load_with_views(load, settings.model, settings.dropout)
+        settings = settings.model_copy(update={"dropout": dropout})
+    else:
+        encoder = _loaded(settings, device)
+    if settings.head:
+        encoder.add_head(torch.Generator().manual_seed(settings.seed))
+    return encoder, settings, remarks
+
+
+def _loaded(settings: TrainingSettings, device: torch.device) -> Encoder:
+    try:
+        encoder = Encoder.load(
+            settings.model,
+            pooling=settings.pooling,
+            template=settings.template,
+            text_normalisation=settings.text_normalisation,
+            pooler_as_head=settings.pooler_as_head,
+            device=device,
+            dropout=settings.dropout,
+            allow_pickle=settings.allow_pickle,
+        )
+    except PoolingError:
+        raise PoolingError(
+            f"{settings.model}: a plain checkpoint, which does not say how its vectors are pooled; name the pooling "
+            "(--set pooling=cls, or mean, first_last_mean …), or give a trained model (--model)."
+        ) from None
+    if encoder.is_static:
+        raise ModelError(f"{settings.model}: has static embeddings, which are not trained here; it can be a teacher.")
+    return encoder
 
 
 @torch.no_grad()
