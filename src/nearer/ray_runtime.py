@@ -1,6 +1,7 @@
 """Ray as `nearer` uses it: begun quietly and ended, room for workers found, errors of workers told as our own.
 
-`RayWorkforce` is what all work over Ray has in common; `teachers.ray_vectors` and `construct.ray_lists` stand on it.
+`RayWorkforce` is what all work over Ray has in common; `teachers.ray_vectors`, `construct.lists`, `leagues.workers` and
+`adaptation.workforce` stand on it.
 
 Without a cluster (RAY_ADDRESS), Ray is started on this machine and ended with the work; that takes some seconds, 0.5
 GiB of memory, and another 0.5 for each worker besides what it holds.
