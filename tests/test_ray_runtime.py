@@ -81,6 +81,13 @@ Failed after 1/1 attempts."""
         ),
         (Exception("The actor died.\n  It was killed.\n"), RayError("a Ray worker failed (It was killed.).")),
         (Exception(""), RayError("a Ray worker failed (Exception).")),
+        (
+            Exception("It died.\n  class_name: _Worker\nThe actor is dead because its worker process has died. EOF"),
+            RayError(
+                "a Ray worker died: its process or its machine is gone, most often for want of memory; fewer workers "
+                "(--workers) need less."
+            ),
+        ),
     ],
 )
 def test_an_error_of_a_worker_is_one_line(error: Exception, wanted: NearerError) -> None:

@@ -27,6 +27,8 @@ OBJECT_STORE = 256 * 2**20  # enough where only sentences and their vectors pass
 # The last line of a traceback: nearer.errors.InputError: corpus.txt: no such file.
 ERROR_LINE = re.compile(r"(?P<module>(?:\w+\.)*)(?P<name>\w+(?:Error|Exception)): (?P<message>.+)")
 
+DIED = "The actor is dead because its "  # worker process has died, node has died
+
 
 class RayError(NearerError, RuntimeError):
     """Ray, or a worker of it, could not do its part."""
@@ -134,6 +136,11 @@ def plain(error: Exception) -> NearerError:
         if found := ERROR_LINE.match(line):
             ours = getattr(errors, found["name"], None) if found["module"] == f"{errors.__name__}." else None
             return RayError(f"a Ray worker failed ({line[:300]}).") if ours is None else ours(found["message"])
+    if any(DIED in line for line in lines):
+        return RayError(
+            "a Ray worker died: its process or its machine is gone, most often for want of memory; fewer workers "
+            "(--workers) need less."
+        )
     return RayError(f"a Ray worker failed ({lines[-1][:300] if lines else type(error).__name__}).")
 
 
