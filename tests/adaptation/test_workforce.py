@@ -16,11 +16,12 @@ from test_made_tests import passage, words_of
 
 import nearer
 from nearer.adaptation import judging, workforce
-from nearer.adaptation.adapt import adapt
+from nearer.adaptation.adapt import _share, adapt
 from nearer.adaptation.judging import Collection
 from nearer.adaptation.kept import Kept
 from nearer.adaptation.made_tests import MadeTest, make_tests
 from nearer.adaptation.models import Models, encode_texts
+from nearer.adaptation.plan import Speeds, make_plan
 from nearer.adaptation.workforce import InProcess, OverRay, Workforce, _Worker
 from nearer.encoder import Encoder
 from nearer.encoder.batching import Tokenised
@@ -168,6 +169,42 @@ def test_the_nearest_are_the_same_in_parts(
         for found in (whole, in_parts):
             assert len(set(found[row].tolist())) == 12
             np.testing.assert_allclose(cosines[found[row]], best, atol=1e-6)
+
+
+def test_pairs_that_were_read_are_not_read_again(
+    encoder: Encoder, cross: CrossEncoder, made: list[MadeTest], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collection = Collection(TEXTS, made, Kept(tmp_path / "kept"), progress=False)
+    collection.cross = cross
+    collection.add_encoder("base", encoder, "base")
+    asked: list[int] = []
+
+    class Counting(InProcess):
+        def score(self, cross: CrossEncoder, queries: Any, passages: Any, pairs: Any, **more: Any) -> Any:
+            asked.append(len(pairs))
+            return super().score(cross, queries, passages, pairs, **more)
+
+    collection.workforce = Counting()
+    few, more, same = (collection.measure(made[0], best=best, by=["base"], key=f"{best}") for best in (3, 6, 3))
+    counts = [int((found.numbers >= 0).sum()) for found in (few, more)]
+    assert asked == [counts[0], counts[1] - counts[0]]
+    alone = [cross.score([made[0].queries[0]], [collection.texts[n]], [(0, 0)])[0] for n in more.numbers[0] if n >= 0]
+    np.testing.assert_allclose(more.scores[RERANKER][0][: len(alone)], alone, atol=1e-5)
+    np.testing.assert_array_equal(same.scores[RERANKER], few.scores[RERANKER])
+
+
+def test_a_plan_counts_on_all_workers_except_in_training() -> None:
+    class Many(InProcess):
+        speedup = 4.0
+
+    alone, many = (
+        make_plan(600, 100_000, _share(Speeds(0.01, 0.02, None), force), on_gpu=False)
+        for force in (InProcess(), Many())
+    )
+    assert many.passages >= 2 * alone.passages
+    assert many.expected is not None
+    assert alone.expected is not None
+    assert many.expected.step == pytest.approx(alone.expected.step)
 
 
 class TestBadInput:
