@@ -74,7 +74,7 @@ class TestGenerator:
     def test_half_of_the_layers_as_wide_and_with_the_same_tokens(self, tiny: Path, tmp_path: Path) -> None:
         folder, described = random_generator(tiny, tmp_path / "generator")
         generator = load_generator(str(folder), Encoder.load(tiny, pooling="cls", device="cpu"))
-        config = generator.backbone.config
+        config = generator.network.backbone.config
         assert (config.n_layers, config.dim, config.vocab_size) == (1, 128, 16_384)
         assert described == "a DistilBERT of random weights: 1 layer, as wide as the model"
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from nearer.encoder import Encoder
 from nearer.encoder.packed import PackedLayout, can_pack
-from nearer.encoder.packed_attention import ATTENTION, FirstTokenAttention, narrow_last_block
+from nearer.encoder.packed_attention import ATTENTION, WantedTokenAttention, narrow_last_block
 from nearer.encoder.padded import PaddedLayout
 from nearer.errors import InputError
 from nearer.training.working_copy import WorkingCopy
@@ -126,6 +126,17 @@ class TestTheLastBlock:
         packed_vectors(narrow, rows_of(bert, sentences))
         assert computed == [(1, len(sentences))]
 
+    def test_narrowed_it_computes_the_tokens_that_a_pass_pools(self, bert: Encoder, sentences: list[str]) -> None:
+        rows = rows_of(bert, sentences)
+        last = [len(row) - 1 for row in rows]
+        layout = PackedLayout(bert, longest=LONGEST, quantum=64)
+        arrays = layout.arrays(rows, pooled=last)
+        packed = {name: torch.from_numpy(array) for name, array in arrays.items()}
+        with torch.no_grad():
+            found, wanted = (layout.vectors(each(bert), packed, len(rows)) for each in (packing, packing_whole))
+            assert (found - packed_vectors(packing(bert), rows)).abs().max() > 1e-3  # not those of the first tokens
+        torch.testing.assert_close(found, wanted, atol=1e-6, rtol=1e-5)
+
     def test_narrowed_it_still_gives_the_states_of_all_tokens(self, bert: Encoder, sentences: list[str]) -> None:
         narrow, whole = packing(bert), packing_whole(bert)
         layout = PackedLayout(bert, longest=LONGEST, quantum=64)
@@ -146,13 +157,13 @@ class TestTheLastBlock:
         self, kind: str, pooling: str, narrowed: bool, load: Callable[..., Encoder]
     ) -> None:
         modules = packing(load(kind, pooling)).modules()
-        assert any(isinstance(module, FirstTokenAttention) for module in modules) == narrowed
+        assert any(isinstance(module, WantedTokenAttention) for module in modules) == narrowed
 
 
 def test_the_trained_model_itself_stays_padded(bert: Encoder, sentences: list[str]) -> None:
     before = bert.encode(sentences)
     packing(bert)
-    assert not any(isinstance(module, FirstTokenAttention) for module in bert.modules())
+    assert not any(isinstance(module, WantedTokenAttention) for module in bert.modules())
     np.testing.assert_array_equal(bert.encode(sentences), before)
 
 

@@ -106,7 +106,7 @@ def diffcse(trainer: Trainer, model: nn.ModuleDict, number: int, generator: Any)
                 if total >= wanted:
                     edited[token] = id
                     break
-        backbone = parts["discriminator"].backbone
+        backbone = parts["discriminator"].network.backbone
         embedded = backbone.embeddings(input_ids=torch.tensor([edited]))
         embedded = torch.cat([projected[n][None, None], embedded[:, 1:]], dim=1)
         states = backbone.encoder(embedded).last_hidden_state[0]

@@ -15,6 +15,8 @@ from plain_loop import same_losses
 from test_method_contract import pack
 from two_processes import check_moments, check_steps, two_beside_one
 
+from nearer.encoder.packed import PackedLayout
+from nearer.encoder.padded import PaddedLayout
 from nearer.errors import ModelError, SettingError
 from nearer.text.negation import negate
 from nearer.training import resume, train
@@ -105,6 +107,20 @@ class TestWaysOfTakingAStep:
         [portion] = group.portions
         assert portion.rows == 80
         assert portion.distinct == -(-2 * len(lengths) // 32) * 32
+
+    def test_packed_all_rows_of_a_step_pass_together(self, make: Callable[..., Trainer]) -> None:
+        """Bare templates by themselves would be as many launches again for a tenth of the tokens."""
+        [group] = pack(make("promptbert", batch_size=40)).prepared(0)[0].plan.groups
+        assert [name for name, _ in group.passes] == ["first", "second", "bare first", "bare second"]
+        [portion] = group.portions
+        assert portion.rows == 160
+        assert 80 < portion.distinct < 160
+        assert portion.distinct % 32 == 0
+
+    def test_packed_the_discriminator_sees_no_padding(self, make: Callable[..., Trainer]) -> None:
+        trainer = pack(make("diffcse"))
+        assert isinstance(trainer.layouts["discriminator"], PackedLayout)
+        assert isinstance(trainer.layouts["generator"], PaddedLayout)  # a DistilBERT beside a BERT
 
     @pytest.mark.slow  # the contract's own test takes every kind of pass through two processes
     @pytest.mark.parametrize("method", ["diffcse", "promptbert", "sncse"])

@@ -241,6 +241,24 @@ def cut_embeddings(backbone: nn.Module, *kept: Tensor | None) -> Iterator[None]:
 
 
 @contextmanager
+def put_embeddings(backbone: nn.Module, vectors: Tensor, index: Tensor) -> Iterator[None]:
+    """Within it, `vectors` (n, width) stand for n embedded tokens, after their norm and dropout.
+
+    index: (n,) which ones, counted through all rows.
+    """
+
+    def put(module: nn.Module, given: Any, embedded: Tensor) -> Tensor:
+        flat = embedded.flatten(0, 1)
+        return flat.index_copy(0, index, vectors.to(embedded.dtype)).view_as(embedded)
+
+    hook = backbone.get_submodule("embeddings").register_forward_hook(put)
+    try:
+        yield
+    finally:
+        hook.remove()
+
+
+@contextmanager
 def at_inference(network: SentenceNetwork) -> Iterator[None]:
     """Without dropout; the mode is as it was afterwards."""
     was_training = network.training

@@ -8,6 +8,7 @@ and whose positions are learnt: not for MobileBERT (it reads a token's neighbour
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,8 @@ def can_pack(encoder: SentenceNetwork) -> bool:
 
 class PackedLayout:
     """Rows of tokens as one row whose length is a multiple of `quantum`, so that few lengths occur."""
+
+    mixes = True  # rows of any kind can stand side by side
 
     def __init__(self, encoder: SentenceNetwork, *, longest: int, quantum: int) -> None:
         config: Any = encoder.backbone.config
@@ -92,29 +95,19 @@ class PackedLayout:
         self, encoder: SentenceNetwork, tensors: dict[str, Tensor], rows: int, condition: Tensor | None = None
     ) -> Tensor:
         """Vectors (rows, dimension) of the packed sentences."""
-        assert condition is None, "only modules in the padded layout take a condition"
+        assert condition is None, "a condition is for modules that give token states"
         pooling = encoder.settings.pooling
-        if "pooled" in tensors:
-            states = self._pass(encoder, tensors).last_hidden_state[0]
-            return encoder.project(states.index_select(0, tensors["pooled"]))
-        if pooling in AT_TEMPLATE:
-            token, starts = encoder.settings.pooled_token, tensors["starts"].long()
-            assert token is not None
-            index = (starts[:rows] if token >= 0 else starts[1 : rows + 1]) + token
-            states = self._pass(encoder, tensors).last_hidden_state[0]
-            return encoder.project(states.index_select(0, index))
-        if is_narrowed(encoder):
-            vectors = self._pass(encoder, tensors, first=rows).last_hidden_state[0]
-            return encoder.project(pool(pooling, vectors[:, None], None, torch.ones_like(vectors[:, :1])))
+        wanted = self._wanted(encoder, tensors, rows)
+        if wanted is not None:
+            narrowed = is_narrowed(encoder)
+            states = self._pass(encoder, tensors, wanted=wanted if narrowed else None).last_hidden_state[0]
+            return encoder.project(states if narrowed else states.index_select(0, wanted))
         states = self._pass(encoder, tensors, all_layers=needs_hidden_states(pooling))
         starts = tensors["starts"].long()
         first = starts[:rows]
-        if pooling in FIRST_TOKEN:
-            indices, mask = first[:, None], torch.ones_like(first)[:, None]
-        else:
-            spread = torch.arange(self.longest, device=starts.device)
-            mask = (spread < (starts[1 : rows + 1] - first)[:, None]).long()
-            indices = (first[:, None] + spread) * mask
+        spread = torch.arange(self.longest, device=starts.device)
+        mask = (spread < (starts[1 : rows + 1] - first)[:, None]).long()
+        indices = (first[:, None] + spread) * mask
         layers = None
         if needs_hidden_states(pooling):
             layers = [
@@ -123,11 +116,31 @@ class PackedLayout:
         last = states.last_hidden_state[0].index_select(0, indices.flatten()).view(*indices.shape, -1)
         return encoder.project(pool(pooling, last, layers, mask))
 
-    def states(self, encoder: SentenceNetwork, tensors: dict[str, Tensor], condition: Tensor | None = None) -> Tensor:
-        """The last layer's states of all tokens, one after the other (tokens, width)."""
-        assert condition is None, "only modules in the padded layout take a condition"
-        states: Tensor = self._pass(encoder, tensors).last_hidden_state[0]
+    def states(self, module: Any, tensors: dict[str, Tensor], condition: Tensor | None = None) -> Tensor:
+        """The last layer's states of all tokens, one after the other (tokens, width).
+
+        module: a network, or one that computes with its `network` and says itself where a condition stands.
+        """
+        network = module if isinstance(module, SentenceNetwork) else module.network
+        given: AbstractContextManager[None] = nullcontext()
+        if condition is not None:
+            given = module.conditioned(condition, tensors["starts"][: len(condition)].long())
+        with given:
+            states: Tensor = self._pass(network, tensors).last_hidden_state[0]
         return states
+
+    def _wanted(self, encoder: SentenceNetwork, tensors: dict[str, Tensor], rows: int) -> Tensor | None:
+        """The index (rows,) of the one token that becomes each row's vector; None: several do."""
+        pooling, starts = encoder.settings.pooling, tensors["starts"].long()
+        if "pooled" in tensors:
+            return tensors["pooled"]
+        if pooling in FIRST_TOKEN:
+            return starts[:rows]
+        if pooling in AT_TEMPLATE:
+            token = encoder.settings.pooled_token
+            assert token is not None
+            return (starts[:rows] if token >= 0 else starts[1 : rows + 1]) + token
+        return None
 
     def together(self, views: Sequence[Sequence[NDArray[np.int64]]]) -> bool:
         """Nothing is padded, so one pass for all is best."""
@@ -143,16 +156,16 @@ class PackedLayout:
         tensors: dict[str, Tensor],
         *,
         all_layers: bool = False,
-        first: int | None = None,
+        wanted: Tensor | None = None,
     ) -> Any:
-        """first: of how many sentences the first token alone is wanted."""
+        """wanted: the indices of those tokens whose states alone are needed."""
         if "kept_features" in tensors or "kept_tokens" in tensors:
             features, tokens = tensors.get("kept_features"), tensors.get("kept_tokens")
             if features is not None:
                 features = features.index_select(0, tensors["row_numbers"])[None]
             left = {name: tensor for name, tensor in tensors.items() if not name.startswith("kept_")}
             with cut_embeddings(encoder.backbone, features, None if tokens is None else tokens[..., None]):
-                return self._pass(encoder, left, all_layers=all_layers, first=first)
+                return self._pass(encoder, left, all_layers=all_layers, wanted=wanted)
         return encoder.backbone(
             input_ids=tensors["ids"],
             position_ids=tensors["positions"],
@@ -160,5 +173,5 @@ class PackedLayout:
             packed_starts=tensors["starts"],
             packed_longest=self.longest,
             packed_kernel=self.kernel,
-            packed_first=first,
+            packed_wanted=wanted,
         )

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear, scaled_dot_product_attention
 
 from nearer.encoder.network import SentenceNetwork
-from nearer.encoder.pooling import FIRST_TOKEN
+from nearer.encoder.pooling import AT_TEMPLATE, FIRST_TOKEN
 
 # The name of our attention in transformers' configuration
 ATTENTION = "nearer_packed"
@@ -93,11 +93,11 @@ class FusedSelfAttention(nn.Module):
         return out.flatten(1).unsqueeze(0), None
 
 
-class FirstTokenAttention(nn.Module):
-    """The attention of a last block of which the first tokens alone are wanted.
+class WantedTokenAttention(nn.Module):
+    """The attention of a last block of which one token of each sentence is wanted.
 
-    Keys and values are needed of all tokens, everything after attention of the first ones only: with [CLS] pooling,
-    three quarters of the last block's work is never looked at.
+    Keys and values are needed of all tokens, everything after attention of the wanted ones only: pooled at [CLS] or
+    [MASK], three quarters of the last block's work is never looked at.
     """
 
     def __init__(self, replaced: Any) -> None:
@@ -109,22 +109,22 @@ class FirstTokenAttention(nn.Module):
         self, hidden_states: Tensor, attention_mask: Tensor | None = None, **packed: Any
     ) -> tuple[Tensor, None]:
         attended, _ = self.self(hidden_states, attention_mask=attention_mask, **packed)
-        if packed["packed_first"] is not None:
-            first = packed["packed_starts"][: packed["packed_first"]]
-            attended, hidden_states = attended.index_select(1, first), hidden_states.index_select(1, first)
+        wanted = packed["packed_wanted"]
+        if wanted is not None:
+            attended, hidden_states = attended.index_select(1, wanted), hidden_states.index_select(1, wanted)
         return self.output(attended, hidden_states), None
 
 
 def narrow_last_block(encoder: SentenceNetwork) -> None:
-    """Let the last block of a BERT-like backbone compute first tokens alone, where these alone are pooled."""
+    """Let the last block of a BERT-like backbone compute one token of a sentence, where that alone is pooled."""
     blocks = getattr(getattr(encoder.backbone, "encoder", None), "layer", None)
     attention = getattr(blocks[-1], "attention", None) if blocks else None
-    if encoder.settings.pooling in FIRST_TOKEN and can_fuse(getattr(attention, "self", None)):
-        blocks[-1].attention = FirstTokenAttention(attention)  # type: ignore[index]
+    if encoder.settings.pooling in (*FIRST_TOKEN, *AT_TEMPLATE) and can_fuse(getattr(attention, "self", None)):
+        blocks[-1].attention = WantedTokenAttention(attention)  # type: ignore[index]
 
 
 def is_narrowed(encoder: SentenceNetwork) -> bool:
-    return any(isinstance(module, FirstTokenAttention) for module in encoder.backbone.modules())
+    return any(isinstance(module, WantedTokenAttention) for module in encoder.backbone.modules())
 
 
 def can_fuse(module: object) -> bool:

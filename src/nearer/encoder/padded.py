@@ -29,6 +29,8 @@ class PaddedLayout:
     name, and so on; `order` says which row of all of them each row is.
     """
 
+    mixes = False
+
     def __init__(self, encoder: SentenceNetwork, *, longest: int, multiple: int = 1, rectangles: int = 1) -> None:
         self.padding = encoder.padding_id
         self.trailing = encoder.trailing_padding

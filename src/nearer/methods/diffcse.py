@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -17,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from torch import Tensor, nn
 
 from nearer.encoder import Encoder
+from nearer.encoder.network import put_embeddings
 from nearer.errors import InputError, SettingError
 from nearer.methods.bounds import Temperature, Weight
 from nearer.methods.contract import Batch, Ids, Inputs, Losses, Method, Modules, Outputs, Pass, Tokens
@@ -87,22 +89,19 @@ FACTS = MethodFacts(
 class Discriminator(nn.Module):
     """A backbone that sees a sentence's vector in the place of its first token, and two scores for each token."""
 
-    def __init__(self, backbone: nn.Module, width: int) -> None:
+    def __init__(self, network: Encoder) -> None:
         super().__init__()
-        self.backbone = backbone
-        self.score = nn.Linear(width, 2)
+        self.network = network
+        self.score = nn.Linear(network.width, 2)
 
     def states(self, ids: Tensor, mask: Tensor, *, condition: Tensor) -> Tensor:
-        def put_condition(module: nn.Module, given: Any, embedded: Tensor) -> Tensor:
-            """In the place of what all embeddings, their norm and their dropout make of the first token."""
-            return torch.cat([condition[:, None].to(embedded.dtype), embedded[:, 1:]], dim=1)
+        first = ids.shape[1] * torch.arange(len(ids), device=ids.device)
+        with self.conditioned(condition, first):
+            return self.network.states(ids, mask)
 
-        hook = self.backbone.get_submodule("embeddings").register_forward_hook(put_condition)
-        try:
-            states: Tensor = self.backbone(input_ids=ids, attention_mask=mask).last_hidden_state
-        finally:
-            hook.remove()
-        return states
+    def conditioned(self, condition: Tensor, first: Tensor) -> AbstractContextManager[None]:
+        """Within it, the vectors stand where the tokens `first` are: each row's first one."""
+        return put_embeddings(self.network.backbone, condition, first)
 
     def forward(self, states: Tensor) -> Tensor:
         """Scores (tokens, 2) of "kept" and "replaced"."""
@@ -139,7 +138,8 @@ class DiffCSE(Method):
         if not hasattr(encoder.backbone, "embeddings"):
             kind = type(encoder.backbone).__name__
             raise SettingError(f"method: {kind} has no layer of embeddings that a condition could be put into.")
-        self.discriminator = Discriminator(copy.deepcopy(encoder.backbone), width).to(encoder.device)
+        network = Encoder(copy.deepcopy(encoder.backbone), encoder.tokenizer, encoder.settings)
+        self.discriminator = Discriminator(network).to(encoder.device)
         self.masker = Masker.of(encoder.tokenizer, settings.mask_rate, setting="detection_weight")
         if settings.generator is not None:
             self.generator = load_generator(settings.generator, encoder)

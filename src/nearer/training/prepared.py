@@ -26,7 +26,12 @@ ROW_QUANTUM = 32
 
 
 class Layout(Protocol):
-    """How rows of tokens stand in tensors: `encoder.padded` or `encoder.packed`."""
+    """How rows of tokens stand in tensors: `encoder.padded` or `encoder.packed`.
+
+    mixes: rows that are computed once, or have positions of their own, may stand beside others.
+    """
+
+    mixes: bool
 
     def arrays(
         self,
@@ -151,7 +156,7 @@ def prepare(
             stop = min(rows, start + (piece or rows))
             noise = _noise_source(first, groups, len(portions), number)
             found = _portion_arrays(passes, layouts[first.module], start, stop, inputs.passes.get(first.replaces or ""))
-            distinct = int(found.pop("distinct")) if first.once else None
+            distinct = int(found.pop("distinct")) if "distinct" in found else None
             portions.append(Portion(f"portion{number}", number, noise, start, stop - start, distinct))
             arrays |= _named(portions[-1].name, found)
             number += 1
@@ -224,7 +229,10 @@ def _grouped(inputs: Inputs, layouts: Layouts) -> Iterator[list[str]]:
             alike = [
                 other
                 for other, that in inputs.passes.items()
-                if other not in done and other not in sources and _can_group(that) and _way(that) == _way(this)
+                if other not in done
+                and other not in sources
+                and _can_group(that)
+                and _way(that, layouts) == _way(this, layouts)
             ]
         if len(alike) > 1 and not layouts[this.module].together([inputs.passes[other].rows for other in alike]):
             yield from ([other] for other in alike)
@@ -237,9 +245,12 @@ def _can_group(this: Pass) -> bool:
     return this.wanted == "vectors" and this.noise_of is None and this.condition is None and this.replaces is None
 
 
-def _way(this: Pass) -> tuple[str | bool, ...]:
-    optional = (this.pooled, this.positions, this.kept_features, this.kept_tokens)
-    return this.module, this.once, *(each is None for each in optional)
+def _way(this: Pass, layouts: Layouts) -> tuple[str | bool, ...]:
+    """What passes that are computed together have in common."""
+    cut = this.kept_features is not None or this.kept_tokens is not None
+    alike = (this.module, this.pooled is None, this.kept_features is None, this.kept_tokens is None)
+    # what is cut is computed row by row
+    return alike if layouts[this.module].mixes and not cut else (*alike, this.once, this.positions is None)
 
 
 def _noise_source(this: Pass, groups: Sequence[Group], portion: int, number: int) -> int:
@@ -256,9 +267,12 @@ def _portion_arrays(
     first = passes[0]
     rows = [row for each in passes for row in each.rows][start:stop]
     pooled = None if first.pooled is None else [n for each in passes for n in each.pooled or ()][start:stop]
-    positions = None if first.positions is None else [p for each in passes for p in each.positions or ()][start:stop]
-    if first.once:
-        return _once(rows, pooled, positions, layout)
+    positions = None
+    if any(each.positions is not None for each in passes):
+        positions = [p for each in passes for p in each.positions or map(_usual_positions, each.rows)][start:stop]
+    if any(each.once for each in passes):
+        once = [each.once for each in passes for _ in each.rows][start:stop]
+        return _once(rows, once, pooled, positions, layout)
     features, tokens = (
         None if getattr(first, name) is None else [kept for each in passes for kept in getattr(each, name)][start:stop]
         for name in ("kept_features", "kept_tokens")
@@ -295,15 +309,28 @@ def _filled_indices(marks: list[NDArray[np.bool_]], layout: Layout) -> tuple[NDA
     return _filled(indices, size), np.arange(size) < len(indices)
 
 
+def _usual_positions(row: Ids) -> Ids:
+    return np.arange(len(row))
+
+
 def _once(
-    rows: Sequence[Ids], pooled: Sequence[int] | None, positions: Sequence[Ids] | None, layout: Layout
+    rows: Sequence[Ids],
+    once: Sequence[bool],
+    pooled: Sequence[int] | None,
+    positions: Sequence[Ids] | None,
+    layout: Layout,
 ) -> dict[str, NDArray[Any]]:
-    """Each distinct row, filled up with the first one, and which of them each row is (`copies`)."""
+    """Each distinct row, filled up with the first one, and which of them each row is (`copies`).
+
+    once: of each row whether equal ones are computed once; others are distinct, whatever they are.
+    """
     keys = [
         (row.tobytes(), b"" if positions is None else positions[n].tobytes(), 0 if pooled is None else pooled[n])
+        if once[n]
+        else n
         for n, row in enumerate(rows)
     ]
-    number: dict[tuple[bytes, bytes, int], int] = {}
+    number: dict[tuple[bytes, bytes, int] | int, int] = {}
     copies = np.array([number.setdefault(key, len(number)) for key in keys], dtype=np.int64)
     first = [int(n) for n in np.unique(copies, return_index=True)[1]]
     first += first[:1] * (-len(first) % ROW_QUANTUM)

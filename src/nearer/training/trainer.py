@@ -103,8 +103,9 @@ class Trainer:
         dtype = torch.bfloat16 if self.precision == "bf16" else torch.float32
         self.working = WorkingCopy(self.model, dtype=dtype, packed=packed, kernels=self.fast)
         if self.device.type == "cpu":
-            for encoder in self.working.encoders:
-                train_on_cpu(encoder)
+            for encoder in (self.working.encoder, *self.working.modules.children()):
+                if isinstance(encoder, Encoder):
+                    train_on_cpu(encoder)
         computation = Computation(self.working, self.method, self.layouts)
         plain = PlainStep(computation, self.optimiser, settings.clip, self.device, self.feed.noise_seed)
         self.take: Step = plain

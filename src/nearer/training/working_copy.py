@@ -171,11 +171,18 @@ def set_training(model: nn.ModuleDict) -> None:
 
 
 def has_same_architecture(module: nn.Module, encoder: Encoder) -> bool:
-    """Whether a module is an encoder of the same architecture, so that its rows can stand as the encoder's do."""
-    if not isinstance(module, Encoder):
+    """Whether a module is an encoder of the same architecture, or computes with one (its `network`), so that its rows
+    can stand as the encoder's do."""
+    network = module if isinstance(module, Encoder) else getattr(module, "network", None)
+    if not isinstance(network, Encoder):
         return False
-    own, other = cast(Any, module.backbone.config), cast(Any, encoder.backbone.config)
-    return bool(own.model_type == other.model_type)
+    own, other = cast(Any, network.backbone.config), cast(Any, encoder.backbone.config)
+    return bool(own.model_type == other.model_type and _head_size(network) == _head_size(encoder))
+
+
+def _head_size(encoder: Encoder) -> int:
+    config: Any = encoder.backbone.config
+    return encoder.width // int(getattr(config, "num_attention_heads", 1))
 
 
 def layers_of(encoder: Encoder) -> list[nn.Module]:
