@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 from nearer.encoder.backbone import check_model_folder
+from nearer.encoder.gguf import check_gguf
 from nearer.encoder.sources import FETCHED, IGNORED, MODELS_VARIABLE, find_folder
 from nearer.errors import ModelError, first_line
 
@@ -17,7 +18,7 @@ def find_language_model(name: str | Path) -> Path:
     """The folder, or the GGUF file, that holds the model. Names on the Hugging Face hub are fetched."""
     for path in _possible_paths(str(name)):
         if path.is_file():
-            return _checked_gguf(path)
+            return check_gguf(path)
         if path.is_dir():
             return _in_folder(path)
     name = str(name)
@@ -59,16 +60,9 @@ def _in_folder(folder: Path) -> Path:
         return folder
     files = sorted(folder.glob("*.gguf"))
     if len(files) == 1:
-        return _checked_gguf(files[0])
+        return check_gguf(files[0])
     found = "several GGUF files; name one of them" if files else "neither a config.json nor a GGUF file"
     raise ModelError(f"{folder}: holds {found}.")
-
-
-def _checked_gguf(path: Path) -> Path:
-    with open(path, "rb") as file:
-        if file.read(4) != b"GGUF":
-            raise ModelError(f"{path}: is not a GGUF file; other models are folders.")
-    return path
 
 
 # Marian's tokenizers, chat templates, and weights of models that are only to be had pickled (read without running code)

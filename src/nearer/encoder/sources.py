@@ -1,4 +1,4 @@
-"""From a model's name to a folder: a folder, a bundled model, the user's models folder, or the Hugging Face hub.
+"""From a model's name to a folder: a folder, a GGUF file, a bundled model, the user's models, or the Hugging Face hub.
 
 The folder of a run stands for the model in it, for every command and every call that takes a model.
 """
@@ -9,6 +9,7 @@ import os
 from fnmatch import fnmatch
 from pathlib import Path
 
+from nearer.encoder.gguf import unpacked_copy
 from nearer.encoder.layout_files import ModuleFacts, read_facts
 from nearer.encoder.pickles import PICKLE_MEND, PICKLES, converted_copy, pickled_folders
 from nearer.errors import ModelError, first_line
@@ -79,14 +80,18 @@ def _found(name: str | Path, revision: str | None, remote_code: bool) -> tuple[P
     path = Path(name).expanduser()
     if path.is_dir():
         return _model_within(path, name), None
-    if path.is_file():
+    if path.is_file() and path.suffix != ".gguf":
         raise ModelError(f"{name}: is a file, a model is a folder (or a name on the Hugging Face hub).")
+    if path.is_file():
+        return unpacked_copy(path), None
     name = str(name)
     if name in BUNDLED_MODELS:
         return BUNDLED / name, None
     for root in _models_folders():
         if (root / name).is_dir():
             return _model_within(root / name, name), None
+        if (file := root / f"{name.removesuffix('.gguf')}.gguf").is_file():
+            return unpacked_copy(file), None
     if name.startswith((".", "/", "~")) or name.count("/") > 1 or not name:
         raise ModelError(f"{name}: no such folder.")
     return _fetched(name, revision, remote_code)

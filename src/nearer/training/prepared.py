@@ -320,7 +320,7 @@ def _once(
     positions: Sequence[Ids] | None,
     layout: Layout,
 ) -> dict[str, NDArray[Any]]:
-    """Each distinct row, filled up with the first one, and which of them each row is (`copies`).
+    """Each distinct row, filled up, and which of them each row is (`copies`).
 
     once: of each row whether equal ones are computed once; others are distinct, whatever they are.
     """
@@ -333,7 +333,8 @@ def _once(
     number: dict[tuple[bytes, bytes, int] | int, int] = {}
     copies = np.array([number.setdefault(key, len(number)) for key in keys], dtype=np.int64)
     first = [int(n) for n in np.unique(copies, return_index=True)[1]]
-    first += first[:1] * (-len(first) % ROW_QUANTUM)
+    # with one that is computed once: those are short
+    first += [next((n for n in first if once[n]), first[0])] * (-len(first) % ROW_QUANTUM)
     arrays = layout.arrays(
         [rows[n] for n in first],
         pooled=None if pooled is None else [pooled[n] for n in first],

@@ -13,8 +13,8 @@ from nearer.construct.engines import key_values
 from nearer.construct.engines.decoding import TokenTexts
 from nearer.construct.engines.key_values import LayerShape, Rows
 from nearer.construct.engines.prompts import Prompts
+from nearer.encoder.gguf import gguf_arguments, no_bars
 from nearer.errors import ModelError, SettingError, first_line
-from nearer.extras import require
 
 PRECISIONS = {"float32": torch.float32, "bf16": torch.bfloat16, "float64": torch.float64}
 PROBE = 12  # tokens of the trial
@@ -61,27 +61,17 @@ def load_language_model(path: Path, device: torch.device, precision: str | None)
 
 def _loaded(path: Path, dtype: torch.dtype) -> tuple[Any, Any]:
     import transformers
-    from transformers.utils import logging
 
-    unpacked: dict[str, Any] = {}
     source: dict[str, Any] = {"pretrained_model_name_or_path": str(path)}
+    unpacked: dict[str, Any] = {}
     if path.is_file():
-        for package in ("gguf", "accelerate"):
-            require(package, "llm", f"{path}: reading a GGUF file")
-        source = {"pretrained_model_name_or_path": str(path.parent), "gguf_file": path.name}
-        if hasattr(transformers, "GgufConfig"):  # newer ones would leave it packed where they have kernels for that
-            unpacked = {"quantization_config": transformers.GgufConfig(dequantize=True)}
-    progress: Any = logging
-    bars = progress.is_progress_bar_enabled()
-    progress.disable_progress_bar()
+        source, unpacked = gguf_arguments(path)
     try:
-        model = transformers.AutoModelForCausalLM.from_pretrained(**source, **unpacked, dtype=dtype)
-        return model, transformers.AutoTokenizer.from_pretrained(**source)
+        with no_bars():
+            model = transformers.AutoModelForCausalLM.from_pretrained(**source, **unpacked, dtype=dtype)
+            return model, transformers.AutoTokenizer.from_pretrained(**source)
     except Exception as error:  # whatever transformers, safetensors, tokenizers and gguf raise
         raise ModelError(f"{path}: is no causal language model that can be loaded ({first_line(error)}).") from error
-    finally:
-        if bars:
-            progress.enable_progress_bar()
 
 
 @torch.inference_mode()
