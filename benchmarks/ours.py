@@ -15,7 +15,7 @@ from nearer.text.scored_lists import ScoredLists
 from nearer.text.shapes import SHAPES
 from nearer.training.corpus import open_corpus
 from nearer.training.recipes import check_recipe
-from nearer.training.run import starting_encoder
+from nearer.training.starting_encoder import starting_encoder
 from nearer.training.trainer import Trainer
 
 SIMCSE = {"method": "simcse", "pooling": "cls_before_head", "head": True}
