@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # The bases that the papers stand on, on one backbone with several seeds: SimCSE, PromptBERT, SNCSE, DiffCSE and TSDAE,
-# each without what it adds, and what templates give untrained. Scores are on the seven STS sets; the step is chosen on
-# STS-B dev.
+# each without what it adds, what templates give untrained, and RankCSE and RankEncoder on top of one of them. Scores are
+# on the seven STS sets; the step is chosen on STS-B dev.
 #
 #   benchmarks/prompt_bases.sh path/to/mobilebert-uncased wiki.txt data/senteval OUT [SEEDS] [GENERATOR]
 #
 # SEEDS: 0,1,2 unless given. GENERATOR: DiffCSE's masked language model with the same vocabulary; null, which is the
 # default, draws replaced tokens from the batch. ONLY="untrained promptbert" runs these rows alone. AT_ONCE rows side by
-# side, 1 unless given. Rows that are there are taken as they are.
+# side, 1 unless given. Rows that are there are taken as they are. The ranking methods are on SNCSE: RankCSE's teachers
+# are its runs of seeds 3 and 4, or TEACHER (all-mpnet-base-v2 unless given); RankEncoder's is its run of the same seed.
 set -euo pipefail
 model=$1 corpus=$2 data=$3 out=$4 seeds=${5:-0,1,2} generator=${6:-null}
 mkdir -p "$out"
@@ -39,6 +40,18 @@ trained() { # NAME RECIPE MORE…
     touch "$out/$name/done"
 }
 
+as_sncse=(--set template=sncse --set text_normalisation=full_stop)
+
+rankencoder() { # each seed learns from SNCSE's run of the same seed
+    for seed in ${seeds//,/ }; do
+        seeds=$seed trained "rankencoder-$seed" rankencoder-prompt-mobilebert --teacher "$(model_of sncse "$seed")" "${as_sncse[@]}"
+    done
+}
+
+model_of() { # NAME SEED: one seed has no folder of its own
+    if [ -d "$out/$1/seed-$2" ]; then echo "$out/$1/seed-$2/model"; else echo "$out/$1/model"; fi
+}
+
 row() {
     case $1 in
         untrained) untrained ;;
@@ -50,12 +63,20 @@ row() {
         promptbert-without-denoising) trained "$1" promptbert-mobilebert --set denoising=false ;;
         sncse-without-soft-negatives) trained "$1" sncse-mobilebert --set margin_weight=0 ;;
         diffcse-without-detection) trained "$1" diffcse-mobilebert --set "generator=$generator" --set detection_weight=0 ;;
+        teachers) seeds=3,4 trained "$1" sncse-mobilebert ;;
+        rankcse)
+            trained "$1" rankcse-prompt-mobilebert --teacher "$(model_of teachers 3)" --teacher "$(model_of teachers 4)" \
+                "${as_sncse[@]}" ;;
+        rankcse-large) trained "$1" rankcse-prompt-mobilebert --teacher "${TEACHER:-all-mpnet-base-v2}" "${as_sncse[@]}" ;;
+        rankencoder) rankencoder ;;
         *) echo "no such row: $1" >&2 && return 2 ;;
     esac
 }
 
-for name in ${ONLY:-untrained simcse simcse-cls-mlm promptbert promptbert-without-denoising sncse \
-    sncse-without-soft-negatives diffcse diffcse-without-detection tsdae}; do
+all=${ONLY:-untrained simcse simcse-cls-mlm promptbert promptbert-without-denoising sncse sncse-without-soft-negatives \
+    diffcse diffcse-without-detection tsdae teachers rankcse rankcse-large rankencoder}
+for name in $all; do
+    if [ "$name" = rankcse ] || [ "$name" = rankencoder ]; then wait; fi # for the runs that they learn from
     while [ "$(jobs -rp | wc -l)" -ge "${AT_ONCE:-1}" ]; do wait -n || true; done
     { row "$name" || echo "failed: $name (see its log in $out)" >&2; } &
 done
