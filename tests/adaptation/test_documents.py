@@ -7,9 +7,11 @@ import json
 import lzma
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from nearer.adaptation import document_files
 from nearer.adaptation.documents import Document, Documents, read_documents, strip_title
 from nearer.errors import InputError, SettingError
 
@@ -104,6 +106,34 @@ def test_a_document_a_line_or_a_file(tmp_path: Path) -> None:
     wrapped.write_text("It rains on the coast and it\nsnows in the north, where\nthe wind blows all day and\nnight.\n")
     assert len(read_documents(wrapped)) == 1
     assert len(read_documents(wrapped, txt="line")) == 4
+
+
+LINES = [f"Line {n} says that {n * n} is a square, and no other line does." for n in range(40)]
+
+
+class TestLargeFiles:
+    @pytest.fixture(autouse=True)
+    def _small(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(document_files, "LARGEST", 300)
+
+    @pytest.mark.parametrize("end", ["\n", "\r\n", "\n\n"])
+    @pytest.mark.parametrize("rule", ["auto", "line"])
+    def test_a_document_a_line_may_be_of_any_size(self, tmp_path: Path, end: str, rule: Any) -> None:
+        (tmp_path / "lines.txt").write_bytes(end.join([*LINES, "café"]).encode())
+        found = read_documents(tmp_path / "lines.txt", txt="line" if end == "\n\n" else rule)
+        assert [document.text for document in found.documents] == [*LINES, "café"]
+        numbers = [int(document.id.rpartition(":")[2]) for document in found.documents]
+        assert numbers == list(range(1, 1 + 41 * len(end.replace("\r", "")), len(end.replace("\r", ""))))
+
+    def test_what_is_one_document_is_refused_with_the_mend(self, tmp_path: Path) -> None:
+        (tmp_path / "whole.txt").write_text("\n".join(LINES))
+        (tmp_path / "line.txt").write_text("word " * 100)
+        (tmp_path / "wide.txt").write_bytes("\n".join(LINES).encode("utf-16"))
+        (tmp_path / "good.txt").write_text(PROSE)
+        for rule, refused in (("file", {"whole.txt", "line.txt", "wide.txt"}), ("line", {"line.txt", "wide.txt"})):
+            told = read_documents(tmp_path, txt=rule).account.to_dict()["unreadable"]
+            assert {Path(path).name for path in told} == refused
+            assert all("too much for one document; cut it" in each and "--txt line" in each for each in told.values())
 
 
 def test_encodings(tmp_path: Path) -> None:

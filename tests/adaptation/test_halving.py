@@ -60,6 +60,12 @@ def test_the_better_student_goes_on_whenever_it_is_interrupted(
 ) -> None:
     out = tmp_path / "out"
     runs, kept = out / "runs", out / "work" / "rung-00000005.json"
+    with monkeypatch.context() as patched:  # a process was killed before its run began
+        patched.setattr(halving, "train", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            start()
+    (runs / "lists").mkdir(parents=True)
+    (runs / "lists" / ".lock").touch()
     with monkeypatch.context() as patched:  # both have trained so far, and nothing is decided
         patched.setattr(halving, "measure_alone", interrupt)
         with pytest.raises(KeyboardInterrupt, match="the same command goes on"):

@@ -10,6 +10,7 @@ import codecs
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -30,7 +31,8 @@ KINDS = {
 }
 TABLES = frozenset({"csv", "tsv", "jsonl", "json", "parquet"})
 COMPRESSED = ("gz", "xz", "zst", "bz2")
-LARGEST = 64 * 2**20  # bytes of a file that is one document
+LARGEST = 64 * 2**20  # bytes of a file that is one document, or of a line that is one
+UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 HEAD = 8192
 
 
@@ -117,18 +119,42 @@ class Unreadable(Exception):
     """A file that gives no document, in words."""
 
 
+TOO_LARGE = (
+    f"larger than {LARGEST // 2**20} MB, too much for one document; cut it, make it a table, or put a document on each "
+    "line of a txt file (--txt line)"
+)
+
+
 def read_bytes(path: Path) -> bytes:
-    """A whole file, unpacked where it is compressed."""
+    """A whole file that is one document, unpacked where it is compressed."""
+    with _told(path), open_bytes(path) as (stream, _):
+        data = stream.read(LARGEST + 1)
+    if len(data) > LARGEST:
+        raise Unreadable(TOO_LARGE)
+    return data
+
+
+def read_blocks(path: Path) -> Iterator[bytes]:
+    """A file of any size, in blocks of many lines; a small file is one block. No line may be larger than a block."""
+    with _told(path), open_bytes(path) as (stream, _):
+        block = stream.read(LARGEST + 1)
+        while len(block) > LARGEST:
+            end = block.rfind(b"\n") + 1
+            if not end:
+                raise Unreadable(TOO_LARGE)
+            yield block[:end]
+            block = block[end:] + stream.read(LARGEST + 1 - len(block[end:]))
+        yield block
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
     try:
-        with open_bytes(path) as (stream, _):
-            data = stream.read(LARGEST + 1)
+        yield
     except InputError as error:
         raise Unreadable(str(error).removeprefix(f"{path}: ").rstrip(".")) from None
     except (OSError, DamagedData) as error:
         raise Unreadable(f"damaged or not readable ({first_line(error)})") from None
-    if len(data) > LARGEST:
-        raise Unreadable(f"larger than {LARGEST // 2**20} MB, too much for one document; cut it, or make it a table")
-    return data
 
 
 def decode(data: bytes, encoding: str, account: FileAccount) -> str:

@@ -5,9 +5,20 @@ from __future__ import annotations
 import re
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
-from nearer.adaptation.document_files import TABLES, FileAccount, Found, Unreadable, decode, read_bytes
+from nearer.adaptation.document_files import (
+    TABLES,
+    TOO_LARGE,
+    UTF_16,
+    FileAccount,
+    Found,
+    Unreadable,
+    decode,
+    read_blocks,
+    read_bytes,
+)
 from nearer.adaptation.markup import is_html, read_html, read_markdown
 from nearer.adaptation.pdf import read_pdf
 from nearer.errors import InputError, MissingExtraError, SettingError, did_you_mean
@@ -100,6 +111,9 @@ def read_file(found: Found, options: ReaderOptions, account: FileAccount) -> Ite
 
 
 def _read_text(found: Found, options: ReaderOptions, account: FileAccount) -> Iterator[RawDocument]:
+    if found.kind == "txt":
+        yield from _read_txt(found.path, options, account)
+        return
     data = read_bytes(found.path)
     if found.kind == "pdf":
         yield RawDocument(*read_pdf(data, account))
@@ -107,16 +121,36 @@ def _read_text(found: Found, options: ReaderOptions, account: FileAccount) -> It
     text = decode(data, options.encoding, account)
     if found.kind == "html":
         yield RawDocument(*read_html(text))
-    elif found.kind == "md":
+    else:
         yield RawDocument(*read_markdown(text))
-    elif options.txt == "line" or (options.txt == "auto" and has_a_document_a_line(text)):
-        if options.txt == "auto":
-            account.notes.append("read as one document a line; txt='file' (--txt file) makes it one document")
-        for number, line in enumerate(text.split("\n"), 1):
+
+
+def _read_txt(path: Path, options: ReaderOptions, account: FileAccount) -> Iterator[RawDocument]:
+    """A file with a document on each line may be of any size; it is read in blocks."""
+    blocks = read_blocks(path)
+    block, following = next(blocks), next(blocks, None)
+    if following is not None and block.startswith(UTF_16):  # in which lines do not end where their bytes say so
+        raise Unreadable(f"{TOO_LARGE}, in UTF-8")
+    text = decode(block, options.encoding, account)
+    if options.txt == "file" or (options.txt == "auto" and not has_a_document_a_line(text)):
+        if following is not None:
+            raise Unreadable(TOO_LARGE)
+        yield RawDocument(*_titled(text))
+        return
+    if options.txt == "auto":
+        account.notes.append("read as one document a line; txt='file' (--txt file) makes it one document")
+    before = 0
+    while True:
+        lines = text.split("\n")
+        for number, line in enumerate(lines, before + 1):
             if line.strip():
                 yield RawDocument("", line.strip(), "", number)
-    else:
-        yield RawDocument(*_titled(text))
+        if following is None:
+            return
+        before += len(lines) - 1  # a block ends with a line's end
+        noted = list(account.notes)
+        text, following = decode(following, options.encoding, account), next(blocks, None)
+        account.notes[:] = list(dict.fromkeys([*noted, *account.notes]))
 
 
 def has_a_document_a_line(text: str) -> bool:

@@ -21,6 +21,7 @@ from nearer.adaptation.plan import first_rung
 from nearer.adaptation.state import MODEL, WORK, Work
 from nearer.adaptation.tournament import CUT, Rung, discount
 from nearer.encoder import Encoder
+from nearer.encoder.sources import RUN_FILE
 from nearer.storage.sealed import read_sealed, write_sealed_json
 from nearer.training import resume, train
 
@@ -42,7 +43,7 @@ def train_student(work: Work, student: Student, *, stop_after: int | None = None
     run = work.out / "runs" / student.name
     if (run / MODEL).is_dir():
         return run / MODEL
-    if run.is_dir():
+    if (run / RUN_FILE).is_file():  # a folder without it was made by a process that was killed at once
         return resume(run, stop_after=stop_after, progress=work.progress).model
     common: dict[str, Any] = {"seed": work.seed, "select_on": [], "test_on": []}
     if work.plan.longest is not None:
