@@ -6,7 +6,7 @@ import functools
 import gc
 import importlib.util
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import hypothesis
@@ -250,3 +250,33 @@ def shared_data() -> Path:
     if not (SHARED / "data").is_dir():
         pytest.skip(f"{SHARED / 'data'} is not here: name the folder that holds data/ with NEARER_SHARED")
     return SHARED / "data"
+
+
+@pytest.fixture(scope="class")
+def ray_on_two_cores() -> Iterator[None]:
+    """One Ray for all tests of a class: it takes seconds to start."""
+    from nearer.ray_runtime import OBJECT_STORE
+
+    ray = pytest.importorskip("ray")
+    assert not ray.is_initialized()
+    ray.init(
+        address="local",
+        num_cpus=2,
+        object_store_memory=OBJECT_STORE,
+        include_dashboard=False,
+        log_to_driver=False,
+        runtime_env={"env_vars": {"OMP_NUM_THREADS": "1"}},
+    )
+    yield
+    ray.shutdown()
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """As the workers of Ray have: how a sum is split among threads is in its last bit."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)

@@ -26,7 +26,7 @@ from nearer.adaptation.workforce import InProcess, OverRay, Workforce, _Worker
 from nearer.encoder import Encoder
 from nearer.encoder.batching import Tokenised
 from nearer.errors import MissingExtraError, SettingError
-from nearer.ray_runtime import OBJECT_STORE, RayError
+from nearer.ray_runtime import RayError
 from nearer.search.fusion import RERANKER
 from nearer.teachers import CrossEncoder
 
@@ -231,31 +231,9 @@ class TestBadInput:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("ray_on_two_cores", "one_thread")
 class TestRay:
     """One Ray for all: it takes seconds to start."""
-
-    @pytest.fixture(scope="class", autouse=True)
-    def _ray(self) -> Any:
-        ray = pytest.importorskip("ray")
-        assert not ray.is_initialized()
-        ray.init(
-            address="local",
-            num_cpus=2,
-            object_store_memory=OBJECT_STORE,
-            include_dashboard=False,
-            log_to_driver=False,
-            runtime_env={"env_vars": {"OMP_NUM_THREADS": "1"}},
-        )
-        yield
-        ray.shutdown()
-
-    @pytest.fixture(autouse=True)
-    def _one_thread(self) -> Any:
-        """As the workers have: how a sum is split among threads is in its last bit."""
-        before = torch.get_num_threads()
-        torch.set_num_threads(1)
-        yield
-        torch.set_num_threads(before)
 
     def test_the_same_numbers_as_in_one_process(
         self, encoder: Encoder, cross: CrossEncoder, made: list[MadeTest], tmp_path: Path

@@ -18,7 +18,7 @@ from teacher_text import OTHERS, SENTENCES, WINDOW, Watch, write_lines
 from nearer.encoder import Encoder
 from nearer.encoder.batching import OF_THIS_PROCESS, CutCounter, CutTexts
 from nearer.errors import InputError, MissingExtraError, SettingError
-from nearer.ray_runtime import OBJECT_STORE, RayError
+from nearer.ray_runtime import RayError
 from nearer.teachers import VectorStore
 from nearer.teachers.missing_sentences import MissingSentences, sentence_keys
 from nearer.teachers.ray_vectors import EncodingWorker, OverRay
@@ -204,31 +204,9 @@ def test_a_store_keeps_what_a_workforce_gives(
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("ray_on_two_cores", "one_thread")
 class TestRay:
     """One Ray for all: it takes seconds to start."""
-
-    @pytest.fixture(scope="class", autouse=True)
-    def _ray(self) -> Any:
-        ray = pytest.importorskip("ray")
-        assert not ray.is_initialized()
-        ray.init(
-            address="local",
-            num_cpus=2,
-            object_store_memory=OBJECT_STORE,
-            include_dashboard=False,
-            log_to_driver=False,
-            runtime_env={"env_vars": {"OMP_NUM_THREADS": "1"}},
-        )
-        yield
-        ray.shutdown()
-
-    @pytest.fixture(autouse=True)
-    def _one_thread(self) -> Any:
-        """As the workers have: how a sum is split among threads is in its last bit."""
-        before = torch.get_num_threads()
-        torch.set_num_threads(1)
-        yield
-        torch.set_num_threads(before)
 
     def test_the_same_files_as_in_one_process_although_interrupted(
         self, encoder: Encoder, corpus: Path, tmp_path: Path, watch: Watch, monkeypatch: pytest.MonkeyPatch
