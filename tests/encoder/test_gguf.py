@@ -51,6 +51,11 @@ def test_what_is_none_is_refused_and_leaves_nothing(content: bytes, told: str, t
     assert not [each for each in cache_folder("unpacked").glob("*") if each.is_dir()]
 
 
+def test_one_that_is_not_there_is_not_looked_for_on_the_hub() -> None:
+    with pytest.raises(ModelError, match=r"models/none\.gguf: no such file\."):
+        Encoder.load("models/none.gguf")
+
+
 def test_other_files_are_no_models(tmp_path: Path) -> None:
     (tmp_path / "model.bin").write_bytes(b"GGUF")
     with pytest.raises(ModelError, match="is a file, a model is a folder"):

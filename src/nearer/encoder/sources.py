@@ -92,6 +92,8 @@ def _found(name: str | Path, revision: str | None, remote_code: bool) -> tuple[P
             return _model_within(root / name, name), None
         if (file := root / f"{name.removesuffix('.gguf')}.gguf").is_file():
             return unpacked_copy(file), None
+    if name.endswith(".gguf"):
+        raise ModelError(f"{name}: no such file.")
     if name.startswith((".", "/", "~")) or name.count("/") > 1 or not name:
         raise ModelError(f"{name}: no such folder.")
     return _fetched(name, revision, remote_code)
