@@ -198,7 +198,9 @@ class Method(ABC):
         A module that passes go through has `forward(ids, mask)` for vectors (rows, dimension), or `states(ids, mask)`
         for tokens (rows, tokens, width), and takes `condition`, `positions`, `pooled`, `kept_features` and
         `kept_tokens` by these names where a pass has them. One without a parameter that is trained is frozen: it stays
-        in evaluation mode.
+        in evaluation mode. A module that computes token states with an encoder of its own has it as `network`: on a GPU
+        its tokens are then packed as the encoder's are. If it takes a condition, `conditioned(condition, first)` is a
+        context in which the vectors stand where they belong; first: the index of each row's first token.
         """
         return nn.ModuleDict()
 

@@ -103,6 +103,7 @@ class Trainer:
         dtype = torch.bfloat16 if self.precision == "bf16" else torch.float32
         self.working = WorkingCopy(self.model, dtype=dtype, packed=packed, kernels=self.fast)
         if self.device.type == "cpu":
+            # not the networks within modules: what they give on a CPU is to stay as it was recorded
             for encoder in (self.working.encoder, *self.working.modules.children()):
                 if isinstance(encoder, Encoder):
                     train_on_cpu(encoder)
