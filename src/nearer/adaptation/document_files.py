@@ -127,7 +127,7 @@ TOO_LARGE = (
 
 def read_bytes(path: Path) -> bytes:
     """A whole file that is one document, unpacked where it is compressed."""
-    with _told(path), open_bytes(path) as (stream, _):
+    with _as_unreadable(path), open_bytes(path) as (stream, _):
         data = stream.read(LARGEST + 1)
     if len(data) > LARGEST:
         raise Unreadable(TOO_LARGE)
@@ -136,7 +136,7 @@ def read_bytes(path: Path) -> bytes:
 
 def read_blocks(path: Path) -> Iterator[bytes]:
     """A file of any size, in blocks of many lines; a small file is one block. No line may be larger than a block."""
-    with _told(path), open_bytes(path) as (stream, _):
+    with _as_unreadable(path), open_bytes(path) as (stream, _):
         block = stream.read(LARGEST + 1)
         while len(block) > LARGEST:
             end = block.rfind(b"\n") + 1
@@ -148,7 +148,8 @@ def read_blocks(path: Path) -> Iterator[bytes]:
 
 
 @contextmanager
-def _told(path: Path) -> Iterator[None]:
+def _as_unreadable(path: Path) -> Iterator[None]:
+    """What goes wrong with the file is told as `Unreadable`."""
     try:
         yield
     except InputError as error:

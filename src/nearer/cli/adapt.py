@@ -92,9 +92,7 @@ def adapt(
         options.EngineName,
         typer.Option(help="Encode and score in this process, or by workers of Ray (docs/adapt.md, Large collections)."),
     ] = options.EngineName.process,
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="With --engine ray: number of workers. Default: one for each GPU, or 2.")
-    ] = None,
+    workers: options.Workers = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Read, measure and say what would be done; write nothing.")
     ] = False,

@@ -166,6 +166,11 @@ def read_options(
     }
 
 
+Workers = Annotated[
+    int | None, typer.Option(min=1, help="With --engine ray: number of workers. Default: one for each GPU, or 2.")
+]
+
+
 def check_workers(engine: EngineName, workers: int | None) -> None:
     if workers is not None and engine is not EngineName.ray:
         raise SettingError("--workers: are Ray's; give --engine ray with it.")

@@ -33,9 +33,7 @@ def embed(
         options.EngineName,
         typer.Option(help="Work in this process, or with Ray Data on several machines (docs/large-corpora.md)."),
     ] = options.EngineName.process,
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="With --engine ray: number of workers. Default: one for each GPU, or 2.")
-    ] = None,
+    workers: options.Workers = None,
 ) -> None:
     """Let a teacher encode a corpus before training. Sentences that it has encoded before are not encoded again.
 

@@ -57,9 +57,14 @@ class Tokenised:
     def select(self, numbers: NDArray[np.int64]) -> Tokenised:
         """These sentences alone, in this order."""
         lengths = self.lengths[numbers]
-        before = np.cumsum(lengths) - lengths
-        ids = self.ids[np.arange(int(lengths.sum())) + np.repeat(self.starts[numbers] - before, lengths)]
-        return Tokenised(ids, lengths, self.prompt_length)
+        return Tokenised(self.ids[ranges(self.starts[numbers], lengths)], lengths, self.prompt_length)
+
+
+def ranges(starts: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """`start, start + 1, …` for each start, so many as its count, one behind the other."""
+    offsets = np.cumsum(counts) - counts
+    found: NDArray[np.int64] = np.arange(int(counts.sum())) + np.repeat(starts - offsets, counts)
+    return found
 
 
 def longest_first(lengths: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -1,7 +1,7 @@
-"""GGUF files, in which language models are passed around: their weights unpacked, as transformers reads them.
+"""Language models of a folder or of a GGUF file, the packed form in which many are passed around.
 
-An encoder of such a file is read from a folder with the same weights, which is made in the cache when it is first asked
-for: everything else that nearer does with a model is then as with any other.
+To become an encoder, a GGUF file is unpacked into a folder in the cache, once. Everything that nearer does with a model
+then works with it, too.
 """
 
 from __future__ import annotations
@@ -30,8 +30,44 @@ def check_gguf(path: Path) -> Path:
     return path
 
 
-def gguf_arguments(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """For transformers' `from_pretrained`: what names the file, and what unpacks its weights."""
+def load_causal_model(path: Path, dtype: torch.dtype) -> tuple[Any, Any]:
+    """A causal language model of a folder or a GGUF file, whose weights are unpacked; and its tokenizer."""
+    import transformers
+
+    source, unpacked = _arguments(path) if path.is_file() else ({"pretrained_model_name_or_path": str(path)}, {})
+    family: Any = transformers.AutoModelForCausalLM
+    try:
+        with _without_progress_bars():
+            model = family.from_pretrained(**source, **unpacked, dtype=dtype)
+            return model, transformers.AutoTokenizer.from_pretrained(**source)
+    except Exception as error:  # whatever transformers, safetensors, tokenizers and gguf raise
+        raise ModelError(f"{path}: is no causal language model that can be loaded ({first_line(error)}).") from error
+
+
+def unpacked_copy(path: Path) -> Path:
+    """The file's model as a folder in the cache; made when it is first asked for, and anew when the file changes.
+
+    Weights are stored in float16, which has more digits than packed ones; in float32 if one is too large for that.
+    """
+    check_gguf(path)
+    facts = path.stat()
+    named = f"{path.resolve()} {facts.st_size} {facts.st_mtime_ns}"
+    out = cache_folder("unpacked") / hashlib.blake2b(named.encode(), digest_size=16).hexdigest()
+    with FileLock(out.with_suffix(".lock")):
+        if not out.is_dir():
+            model, tokenizer = load_causal_model(path, torch.float32)
+            vars(model.config).pop("quantization_config", None)  # it is unpacked now
+            largest = torch.finfo(torch.float16).max
+            if all(bool(weight.abs().max() <= largest) for weight in model.parameters()):
+                model = model.to(torch.float16)
+            with whole_folder(out) as folder, _without_progress_bars():
+                model.save_pretrained(folder)
+                tokenizer.save_pretrained(folder)
+    return out
+
+
+def _arguments(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """For transformers' `from_pretrained`: what names a GGUF file, and what unpacks its weights."""
     import transformers
 
     for package in ("gguf", "accelerate"):
@@ -42,44 +78,9 @@ def gguf_arguments(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     return {"pretrained_model_name_or_path": str(path.parent), "gguf_file": path.name}, unpacked
 
 
-def unpacked_copy(path: Path) -> Path:
-    """The file's model as a folder in the cache; made when it is first asked for, and anew when the file changes.
-
-    Weights are stored in float16: a packed one has fewer digits than that.
-    """
-    check_gguf(path)
-    facts = path.stat()
-    named = f"{path.resolve()} {facts.st_size} {facts.st_mtime_ns}"
-    out = cache_folder("unpacked") / hashlib.blake2b(named.encode(), digest_size=16).hexdigest()
-    with FileLock(out.with_suffix(".lock")):
-        if not out.is_dir():
-            model, tokenizer = _load(path)
-            with whole_folder(out) as folder, no_bars():
-                model.save_pretrained(folder)
-                tokenizer.save_pretrained(folder)
-    return out
-
-
-def _load(path: Path) -> tuple[Any, Any]:
-    import transformers
-
-    source, unpacked = gguf_arguments(path)
-    try:
-        with no_bars():
-            family: Any = transformers.AutoModelForCausalLM
-            model = family.from_pretrained(**source, **unpacked, dtype=torch.float32)
-            tokenizer = transformers.AutoTokenizer.from_pretrained(**source)
-    except Exception as error:  # whatever transformers, tokenizers and gguf raise
-        raise ModelError(f"{path}: is no causal language model that can be loaded ({first_line(error)}).") from error
-    vars(model.config).pop("quantization_config", None)  # it is unpacked now
-    most = torch.finfo(torch.float16).max
-    fits = all(bool(weight.abs().max() <= most) for weight in model.parameters())
-    return model.to(torch.float16 if fits else torch.float32), tokenizer
-
-
 @contextmanager
-def no_bars() -> Iterator[None]:
-    """Without transformers' own progress bars."""
+def _without_progress_bars() -> Iterator[None]:
+    """Those of transformers."""
     from transformers.utils import logging
 
     progress: Any = logging

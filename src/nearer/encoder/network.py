@@ -5,7 +5,7 @@ What trains and what computes knows a `SentenceNetwork`; `Encoder` is one that u
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
@@ -228,16 +228,13 @@ def cut_embeddings(backbone: nn.Module, *kept: Tensor | None) -> Iterator[None]:
     kept: tensors that can be broadcast to the embedded tokens (rows, tokens, width); None: all is kept.
     """
 
-    def cut(module: nn.Module, given: Any, embedded: Tensor) -> Tensor:
+    def cut(embedded: Tensor) -> Tensor:
         for each in kept:
             embedded = embedded if each is None else embedded * each.to(embedded.dtype)
         return embedded
 
-    hook = backbone.get_submodule("embeddings").register_forward_hook(cut)
-    try:
+    with _changed_embeddings(backbone, cut):
         yield
-    finally:
-        hook.remove()
 
 
 @contextmanager
@@ -247,11 +244,17 @@ def put_embeddings(backbone: nn.Module, vectors: Tensor, index: Tensor) -> Itera
     index: (n,) which ones, counted through all rows.
     """
 
-    def put(module: nn.Module, given: Any, embedded: Tensor) -> Tensor:
+    def put(embedded: Tensor) -> Tensor:
         flat = embedded.flatten(0, 1)
         return flat.index_copy(0, index, vectors.to(embedded.dtype)).view_as(embedded)
 
-    hook = backbone.get_submodule("embeddings").register_forward_hook(put)
+    with _changed_embeddings(backbone, put):
+        yield
+
+
+@contextmanager
+def _changed_embeddings(backbone: nn.Module, change: Callable[[Tensor], Tensor]) -> Iterator[None]:
+    hook = backbone.get_submodule("embeddings").register_forward_hook(lambda module, given, embedded: change(embedded))
     try:
         yield
     finally:

@@ -1,8 +1,7 @@
 """A cross-encoder: reads a query and a passage together and says how well the passage answers. Slow, and a good judge.
 
-Every text is tokenised once, pairs are sorted by length, and a batch has a bounded number of tokens. Who asks of the
-same passages again and again has them tokenised once for all (`CrossEncoder.tokenise`): on a GPU reading text takes
-longer than scoring it.
+Pairs are sorted by length, and a batch has a bounded number of tokens. Passages that are scored again and again can be
+tokenised once for all (`CrossEncoder.tokenise`): on a GPU this takes longer than scoring.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import threading
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -138,9 +137,7 @@ class CrossEncoder:
     def tokenise(self, texts: Sequence[str]) -> Tokenised:
         """Passages as tokens, to be scored as often as one likes."""
         _check_texts(texts, range(len(texts)), "passages")
-        # one token more than could be read, so that it is seen that a text is cut
-        with self._lock:
-            return tokenise_many(self.tokenizer, texts, self.max_length + 1)
+        return self._tokenised(texts)
 
     def score(
         self,
@@ -201,9 +198,8 @@ class CrossEncoder:
     @cached_property
     def fingerprint(self) -> str:
         """A digest of all that decides a score: weights, tokenizer, settings."""
-        config: Any = self.model.config
         described = {
-            "config": deciding_config(config.to_dict()),
+            "config": deciding_config(cast(Any, self.model.config).to_dict()),
             "tokenizer": tokenizer_fingerprint(self.tokenizer),
             "max_length": self.max_length,
         }
@@ -231,7 +227,12 @@ class CrossEncoder:
         used, which = np.unique(numbers, return_inverse=True)
         chosen = [texts[number] for number in used.tolist()]
         _check_texts(chosen, used.tolist(), name)
-        return self.tokenise(chosen), which.reshape(-1)
+        return self._tokenised(chosen), which.reshape(-1)
+
+    def _tokenised(self, texts: Sequence[str]) -> Tokenised:
+        # one token more than could be read, so that it is seen that a text is cut
+        with self._lock:
+            return tokenise_many(self.tokenizer, texts, self.max_length + 1)
 
     def _score_rows(self, rows: PairRows, batch_tokens: int | None, progress: bool) -> NDArray[np.float32]:
         on_gpu = self.device.type == "cuda"

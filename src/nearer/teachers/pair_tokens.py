@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nearer.encoder.batching import Tokenised
+from nearer.encoder.batching import Tokenised, ranges
 from nearer.errors import ModelError, first_line
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ class PairRows:
         for part, kind in zip((before, self.first, between, self.second, after), types, strict=True):
             if isinstance(part, _Side):
                 count = part.kept[rows]
-                values = part.ids[_ranges(part.starts[rows], count)]
+                values = part.ids[ranges(part.starts[rows], count)]
             else:
                 count = np.full(len(rows), len(part), dtype=np.int64)
                 values = np.tile(np.array(part, dtype=np.int32), len(rows))
@@ -152,10 +152,3 @@ class PairRows:
             marked = (columns >= start[:, None]) & (columns < end[:, None])
             ids[marked], kinds[marked] = values, kind
         return ids, (columns < end[:, None]).astype(np.int32), kinds
-
-
-def _ranges(starts: Numbers, counts: Numbers) -> Numbers:
-    """`start, start + 1, …` for each start, so many as its count, one behind the other."""
-    offsets = np.cumsum(counts) - counts
-    found: Numbers = np.arange(int(counts.sum())) + np.repeat(starts - offsets, counts)
-    return found

@@ -13,7 +13,7 @@ from nearer.construct.engines import key_values
 from nearer.construct.engines.decoding import TokenTexts
 from nearer.construct.engines.key_values import LayerShape, Rows
 from nearer.construct.engines.prompts import Prompts
-from nearer.encoder.gguf import gguf_arguments, no_bars
+from nearer.encoder.gguf import load_causal_model
 from nearer.errors import ModelError, SettingError, first_line
 
 PRECISIONS = {"float32": torch.float32, "bf16": torch.bfloat16, "float64": torch.float64}
@@ -53,25 +53,10 @@ def load_language_model(path: Path, device: torch.device, precision: str | None)
     precision = precision or ("float32" if device.type == "cpu" else "bf16")
     if precision not in PRECISIONS:
         raise SettingError(f"precision: {precision!r} is not one of {', '.join(PRECISIONS)}.")
-    model, tokenizer = _loaded(path, PRECISIONS[precision])
+    model, tokenizer = load_causal_model(path, PRECISIONS[precision])
     model = model.to(device).eval()
     shapes = fit_for_rows(model, str(path))
     return LanguageModel(str(path), model, tokenizer, shapes, _window(model), _ends(model, tokenizer), precision)
-
-
-def _loaded(path: Path, dtype: torch.dtype) -> tuple[Any, Any]:
-    import transformers
-
-    source: dict[str, Any] = {"pretrained_model_name_or_path": str(path)}
-    unpacked: dict[str, Any] = {}
-    if path.is_file():
-        source, unpacked = gguf_arguments(path)
-    try:
-        with no_bars():
-            model = transformers.AutoModelForCausalLM.from_pretrained(**source, **unpacked, dtype=dtype)
-            return model, transformers.AutoTokenizer.from_pretrained(**source)
-    except Exception as error:  # whatever transformers, safetensors, tokenizers and gguf raise
-        raise ModelError(f"{path}: is no causal language model that can be loaded ({first_line(error)}).") from error
 
 
 @torch.inference_mode()
