@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import copy
-import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from nearer.encoder import Encoder
 from nearer.encoder.batching import OF_THIS_PROCESS, CutCounter, CutTexts
 from nearer.errors import InputError, MissingExtraError, SettingError
 from nearer.ray_runtime import RayError
+from nearer.storage.pieces import PieceWriter
 from nearer.teachers import VectorStore
 from nearer.teachers.missing_sentences import MissingSentences, sentence_keys
 from nearer.teachers.ray_vectors import EncodingWorker, OverRay
@@ -218,14 +219,14 @@ class TestRay:
         with OverRay(encoder, workers=2, gpus=0.0) as workforce:
             store = VectorStore(encoder, folder=tmp_path / "ray", workforce=workforce)
             with monkeypatch.context() as patch:
-                synced: list[int] = []
+                append, windows = PieceWriter.append, count(1)
 
-                def stop_at_the_third(file: int) -> None:
-                    synced.append(file)
-                    if len(synced) == 3:
+                def stop_at_the_third(writer: PieceWriter, *given: Any) -> None:
+                    if next(windows) == 3:
                         raise KeyboardInterrupt
+                    append(writer, *given)
 
-                patch.setattr(os, "fsync", stop_at_the_third)
+                patch.setattr(PieceWriter, "append", stop_at_the_third)
                 with pytest.raises(KeyboardInterrupt):
                     store.rows(read_sentences(corpus))
             kept = len(store.vectors())
