@@ -28,6 +28,7 @@ from nearer.terminal import progress_bar
 Mask = NDArray[np.bool_]
 
 QUERIES_AT_ONCE, TEXTS_AT_ONCE = 64, 2**17  # that are compared: their products are 32 MiB
+HELD = 2**31  # bytes of vectors that stay on a GPU: to copy them for each few queries takes longer than to compare
 KEPT_AT_ONCE = 512  # queries
 SHOWN_FROM = 10**8  # products of vectors: fewer take no time worth a bar
 MANY_TEXTS = 20_000  # from which on it takes seconds to count their words
@@ -58,6 +59,7 @@ class Collection:
         self.workforce = workforce or InProcess()
         self.vectors: dict[str, Vectors] = {}
         self.encoders: dict[str, Encoder] = {}
+        self._held: dict[str, torch.Tensor] = {}
         self.cross: CrossEncoder | None = None
         self.lexical = LexicalIndex.build(self.texts, progress=progress and len(self.texts) > MANY_TEXTS)
         self._starts: dict[str, int] = {}
@@ -155,7 +157,7 @@ class Collection:
         with progress_bar("searching", len(vectors), "texts", shown=self.progress and slow) as advance:
             for begin in range(0, len(vectors), TEXTS_AT_ONCE):
                 part = slice(begin, begin + TEXTS_AT_ONCE)
-                texts = torch.from_numpy(vectors[part].copy()).to(device).float()
+                texts = self._vectors_on(device, encoder, part).float()
                 hidden = torch.from_numpy(~shown[part]).to(device)
                 found = []
                 for start in range(0, len(queries), QUERIES_AT_ONCE):
@@ -169,6 +171,14 @@ class Collection:
                 advance(len(texts))
         nearest = np.argsort(-np.concatenate(scores, axis=1), axis=1, kind="stable")[:, :count]
         return np.take_along_axis(np.concatenate(numbers, axis=1), nearest, axis=1).astype(np.int64)
+
+    def _vectors_on(self, device: torch.device, encoder: str, part: slice) -> torch.Tensor:
+        vectors = self.vectors[encoder]
+        if device.type == "cpu" or vectors.nbytes > HELD:
+            return torch.from_numpy(vectors[part].copy()).to(device)
+        if encoder not in self._held:
+            self._held[encoder] = torch.from_numpy(vectors[:].copy()).to(device)
+        return self._held[encoder][part]
 
     def _by_words(
         self, queries: Sequence[str], shown: Mask, left_out: NDArray[np.int64] | None, best: int
