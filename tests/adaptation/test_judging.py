@@ -14,6 +14,8 @@ from nearer.adaptation.judging import Collection
 from nearer.adaptation.kept import Kept
 from nearer.adaptation.made_tests import MadeTest, make_tests
 from nearer.adaptation.material import TrainingQueries, draw_queries, find_training_views, write_material, write_pairs
+from nearer.adaptation.passages import Passage
+from nearer.adaptation.views import ASKED
 from nearer.encoder import Encoder
 from nearer.search.fusion import LEXICAL, RERANKER
 from nearer.teachers import CrossEncoder
@@ -141,12 +143,27 @@ def test_a_few_views_are_found_without_cutting_up_everything(held: np.ndarray, m
     assert len(few) == 10 == len({view.passage for view in few})
     assert len(looked) < 20
     every = find_training_views(passages, ~held, words, np.random.default_rng(2))
-    assert every[:10] == few
     counts = np.bincount([view.passage for view in every])
     assert counts.max() <= 3
     first = len({view.passage for view in every})
     assert [view.passage for view in every[:first]] == list(dict.fromkeys(view.passage for view in every))
     assert len({view.query for view in every}) == len(every)
+
+
+def test_what_somebody_may_have_asked_comes_first_and_leaves_room_for_others(held: np.ndarray) -> None:
+    plain = "The harbour{0} was built of grey stone{0}. A keeper{0} counted ships{0} for hours. Gulls{0} flew over it."
+    passages = [
+        passage(number) if number % 3 == 0 else Passage(str(number), 0, "", (), plain.format(number))
+        for number in range(120)
+    ]
+    words, random = words_of(passages), np.random.default_rng(2)
+    titled = sum(not held[number] for number in range(0, 120, 3))
+    views = find_training_views(passages, ~held, words, random, count=20)
+    are_asked = [view.kind in ASKED for view in views]
+    assert 15 <= sum(are_asked) < 20  # though only a third of the passages have a title or a question
+    assert are_asked != sorted(are_asked, reverse=True)  # who takes some of them gets both
+    views = find_training_views(passages, ~held, words, random, count=int((~held).sum()))
+    assert sum(view.kind in ASKED for view in views) == titled
 
 
 def test_pairs_are_one_of_a_passage(held: np.ndarray, tmp_path: Path) -> None:

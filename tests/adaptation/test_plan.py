@@ -25,7 +25,7 @@ from nearer.adaptation.plan import (
     settle,
 )
 from nearer.adaptation.state import find_plan, keep_plan, open_work
-from nearer.adaptation.tournament import LISTS, PAIRS, VECTORS
+from nearer.adaptation.tournament import FASTER, LISTS, PAIRS
 from nearer.errors import InputError, SettingError
 from nearer.storage.sealed import write_sealed_json
 
@@ -63,10 +63,10 @@ def test_more_time_never_does_less(
 
 def test_a_fast_machine_does_everything() -> None:
     plan = make_plan(1200, 57_600, Speeds(1 / 4000, 1 / 1500, 1 / 8000), on_gpu=True)
-    assert (plan.passages, plan.queries, plan.reranks, plan.steps, plan.two_students) == (57_600, 400, True, 1000, True)
-    assert not make_plan(1200, 57_600, Speeds(1 / 4000, 0.0, 1 / 8000), on_gpu=True).two_students  # there is no teacher
+    assert (plan.passages, plan.queries, plan.reranks, plan.steps, plan.two_students) == (57_600, 400, True, 2000, True)
+    assert make_plan(1200, 57_600, Speeds(1 / 4000, 0.0, 1 / 8000), on_gpu=True).two_students  # a judge alone teaches
     assert sum(plan.seconds.values()) < 1200
-    assert "1,000 steps" in str(plan)
+    assert "2,000 steps" in str(plan)
 
 
 def test_labelled_queries_take_time_as_well() -> None:
@@ -122,7 +122,7 @@ def test_steps_are_planned_anew_when_the_tests_have_shown_the_speed() -> None:
 @given(st.floats(10, 1e5), st.floats(1e-5, 1), st.floats(0, 1), st.floats(1e-3, 1e6), st.booleans())
 def test_any_time_can_be_taken(budget: float, passage: float, taught: float, taken: float, on_gpu: bool) -> None:
     settled = settle(make_plan(budget, 1_000, Speeds(passage, taught, None), on_gpu=on_gpu), taken)
-    assert settled.steps == 0 or FEWEST_STEPS <= settled.steps <= 1000
+    assert settled.steps == 0 or FEWEST_STEPS <= settled.steps <= MOST_STEPS
     assert settled.seconds["training"] >= 0
     assert settled.expected is None
 
@@ -135,7 +135,7 @@ class TestTwoStudents:
     def settled(
         self,
         left: float,
-        second: str | None = VECTORS,
+        second: str | None = FASTER,
         students: list[str] | None = None,
         start_up: float = 0.0,
         resuming: float = 0.0,
@@ -168,7 +168,7 @@ class TestTwoStudents:
         assert self.told(alone) == (MOST_STEPS, False, False)
 
     def test_compiling_and_comparing_take_time_as_well(self) -> None:
-        costs = (VECTORS, None, 70.0, 20.0, 30.0)
+        costs = (FASTER, None, 70.0, 20.0, 30.0)
         needed = 1.25 * self.ENOUGH + 70 + 70 + 20 + 30 + 30
         plan = self.settled(needed + 1, *costs)
         assert self.told(plan) == (self.ENOUGH, True, True)
@@ -191,7 +191,7 @@ class TestTwoStudents:
         assert enough in str(self.settled(1.5 * MOST_STEPS))
         assert f"two students, {MOST_STEPS:,} steps each, on lists" in str(self.settled(2 * MOST_STEPS + 1))
 
-    @given(st.floats(1, 1e4), st.sampled_from([None, VECTORS, PAIRS]), *[st.floats(0, 500)] * 3)
+    @given(st.floats(1, 1e4), st.sampled_from([None, FASTER, PAIRS]), *[st.floats(0, 500)] * 3)
     def test_no_way_takes_more_than_there_is(
         self, left: float, second: str | None, start_up: float, resuming: float, student: float
     ) -> None:

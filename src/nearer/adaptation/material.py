@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -16,13 +17,14 @@ from numpy.typing import NDArray
 
 from nearer.adaptation.judging import Collection
 from nearer.adaptation.passages import Passage
-from nearer.adaptation.views import RareWords, View, find_views
+from nearer.adaptation.views import ASKED, RareWords, View, find_views, may_be_asked
 from nearer.adaptation.writing import Written
 from nearer.search.fusion import NONE, fuse
 from nearer.storage.whole import write_whole
 from nearer.text import write_lists
 
 MOST_OF_A_PASSAGE = 3  # queries
+ASKED_SHARE = 0.75  # of the queries are titles, headings, docstrings and questions if there are so many: people ask so
 PAIRED = ("title", "heading", "docstring", "opening")  # kinds whose rest answers them
 LOG, WRITTEN = "log", "written"
 
@@ -48,29 +50,38 @@ def find_training_views(
     most: int | None = MOST_OF_A_PASSAGE,
     count: int | None = None,
 ) -> list[View]:
-    """Views of the passages that are trained on, in random order: one of each passage, then a second one, and so on.
+    """Views of the passages that are trained on: one of each passage, then a second one, and so on.
 
-    most: of a passage (None: all). count: so many are enough (None: all); then only some passages are looked at, since
-    cutting up all of a large collection takes minutes.
+    Of each passage those that somebody may have asked come first: a title before a sentence. most: of a passage (None:
+    all). count: so many are enough (None: all); then only some passages are cut up, since all of a large collection
+    take minutes, most of them such as have a title or a question, and the views are in random order.
     """
     found: list[View] = []
     known: set[str] = set()
     further: list[list[View]] = []
-    for number in random.permutation(np.flatnonzero(trained)).tolist():
+    order = random.permutation(np.flatnonzero(trained)).tolist()
+    for number in order if count is None else _asked_first(passages, order, int(ASKED_SHARE * count)):
         views = find_views(passages, [number], words)
         first_of_each: dict[str, View] = {}  # an opening is a sentence as well
-        for at in random.permutation(len(views)).tolist():
+        for at in sorted(random.permutation(len(views)).tolist(), key=lambda at: views[at].kind not in ASKED):
             first_of_each.setdefault(views[at].query, views[at])
         new = [view for query, view in first_of_each.items() if query not in known][:most]
         known.update(view.query for view in new)
         found += new[:1]
         further.append(new[1:])
         if count is not None and len(found) >= count:
-            return found
+            return [found[at] for at in random.permutation(count).tolist()]
     while any(further):
         found += [views[0] for views in further if views]
         further = [views[1:] for views in further if len(views) > 1]
     return found[:count]
+
+
+def _asked_first(passages: Sequence[Passage], order: Sequence[int], most: int) -> list[int]:
+    """The numbers in this order, but at most so many that may have a title or a question before all others."""
+    asked = list(islice((number for number in order if may_be_asked(passages[number])), most))
+    first = set(asked)
+    return [*asked, *(number for number in order if number not in first)]
 
 
 def draw_queries(

@@ -15,7 +15,7 @@ from typing import Any
 from nearer.adaptation.advice import find_advice, next_commands, repeat_command
 from nearer.adaptation.label_figures import LABELS, LabelFigures
 from nearer.adaptation.outcome import Change, Outcome
-from nearer.adaptation.tournament import BASE, LISTS, PAIRS, VECTORS, Contender, Standing
+from nearer.adaptation.tournament import BASE, FASTER, LISTS, PAIRS, Contender, Standing
 from nearer.report.chart import BETTER, WORSE, Axis, Chart, interval, linear
 from nearer.report.chart import figure as drawing
 from nearer.report.markup import (
@@ -116,7 +116,7 @@ def explain_encoders(outcome: Outcome) -> list[tuple[str, str]]:
     words = {
         BASE: f"{base} as it is",
         LISTS: f"{start}, trained to rank passages as the trusted judges do",
-        VECTORS: f"{start}, trained to rank passages as the trusted judges do, and to place texts as the teacher does",
+        FASTER: f"{start}, trained to rank passages as the trusted judges do, at twice the learning rate",
         PAIRS: f"{start}, trained on pairs from the text: a title or heading and what stands below it",
     }
     there = {standing.contender.encoder for standing in outcome.standings}

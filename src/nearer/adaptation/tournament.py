@@ -21,7 +21,7 @@ from nearer.search.fusion import LEXICAL, RERANKER, fuse
 Values = NDArray[np.float64]
 
 # encoders: as it is; students of scored lists, of these and of a teacher's vectors, of pairs
-BASE, LISTS, VECTORS, PAIRS = "base", "lists", "vectors", "pairs"
+BASE, LISTS, FASTER, PAIRS = "base", "lists", "lists-faster", "pairs"
 CUT = 10
 WEIGHTS = (0.0, 0.3, 1.0)
 OF_WORDS = (*WEIGHTS, 3.0)  # a small or raw encoder knows less than BM25

@@ -17,6 +17,7 @@ from nearer.search.words import find_words
 from nearer.text.sentences import split_sentences
 
 KINDS = ("title", "heading", "docstring", "question", "opening", "sentence")
+ASKED = KINDS[:4]  # what somebody may have asked; openings and sentences are what somebody said
 FEWEST_WORDS, MOST_WORDS = 4, 60  # of a view
 FEWEST_LEFT = 8  # words of the passage without it
 COMMON = 0.2  # of the passages have a word: it says nothing of any
@@ -67,6 +68,14 @@ def find_views(passages: Sequence[Passage], numbers: Sequence[int], words: RareW
                 continue
             found.append(View(kind, query, number, rest, len(rare & words.of(rest)) / len(rare)))
     return found
+
+
+def may_be_asked(passage: Passage) -> bool:
+    """Whether it may have a view of a kind in `ASKED`, told without cutting it up."""
+    has_question = any(mark in passage.text for mark in QUESTION_MARKS)
+    return (
+        has_question or bool(passage.headings) or (passage.number == 0 and bool(passage.title)) or is_code(passage.text)
+    )
 
 
 def _cut_out(passage: Passage) -> Iterator[tuple[str, str, str]]:
