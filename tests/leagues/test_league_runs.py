@@ -274,6 +274,25 @@ class TestMethodsFromOutside:
         assert "is not a number" in standing.failures[0]
 
 
+def test_a_method_with_a_template_takes_part(ground: Ground) -> None:
+    """Its checkpoint can only be loaded with the template that [MASK] stands in."""
+    prompted = {
+        "method": "promptbert",
+        "settings": {
+            "template": "promptbert",
+            "second_template": "promptbert-untrained",
+            "pooling": "mask",
+            "head": False,
+            "max_length": 32,
+        },
+    }
+    methods = {"simcse": ground.values["methods"]["simcse"], "promptbert": prompted}
+    ground.write(methods=methods, trials=1, seeds=[0], steps=1, evaluate_every=1)
+    found = standings(league(ground.file, ground.out))
+    assert set(found) == {"simcse", "promptbert"}
+    assert all(len(standing.seeds) == 1 for standing in found.values())
+
+
 def test_a_text_that_nothing_can_be_held_out_of(ground: Ground) -> None:
     (ground.folder / "corpus.txt").write_text("".join(f"{word} rain\n" for word in ("fox", "dog", "lunch", "away")))
     ground.write(methods={"simcse": ground.values["methods"]["simcse"]}, seeds=[0], trials=1, select_on="held-out")

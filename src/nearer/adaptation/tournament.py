@@ -20,7 +20,7 @@ from nearer.search.fusion import LEXICAL, RERANKER, fuse
 
 Values = NDArray[np.float64]
 
-# encoders: as it is; students of scored lists, of these and of a teacher's vectors, of pairs
+# encoders: as it is; students of scored lists, of these at a higher learning rate, of pairs
 BASE, LISTS, FASTER, PAIRS = "base", "lists", "lists-faster", "pairs"
 CUT = 10
 WEIGHTS = (0.0, 0.3, 1.0)

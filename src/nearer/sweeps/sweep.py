@@ -38,6 +38,9 @@ from nearer.training.recipes import Recipe
 from nearer.training.run import TrainedModel, resume, train
 from nearer.training.selection import Selection, can_test
 from nearer.training.settings import TrainingSettings
+from nearer.training.starting_encoder import load_checkpoint
+
+LOADED_BY = {"model", "pooling", "template", "text_normalisation", "pooler_as_head", "allow_pickle"}
 
 
 class SweepStopped(KeyboardInterrupt):
@@ -177,9 +180,10 @@ def check_dev_tasks(names: Sequence[str], data: str | Path | None) -> None:
 
 
 def check_models(every: Sequence[TrainingSettings]) -> None:
-    """That each checkpoint can be loaded."""
-    for checkpoint, pooling, pickled in dict.fromkeys((each.model, each.pooling, each.allow_pickle) for each in every):
-        Encoder.load(checkpoint, pooling=pooling, device="cpu", allow_pickle=pickled)
+    """That each checkpoint can be loaded, as the runs will load it."""
+    different = {each.model_dump_json(include=LOADED_BY): each for each in every}
+    for settings in different.values():
+        load_checkpoint(settings, torch.device("cpu"))
 
 
 def _sentence_options(columns: Sequence[str] | None, reading: Mapping[str, Any] | None) -> dict[str, Any]:

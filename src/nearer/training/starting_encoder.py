@@ -33,18 +33,19 @@ def starting_encoder(
     if method.relies_on_dropout(settings.data):
 
         def load(dropout: float | None) -> Encoder:
-            return _loaded(settings.model_copy(update={"dropout": dropout}), device)
+            return load_checkpoint(settings.model_copy(update={"dropout": dropout}), device)
 
         encoder, dropout, remarks = load_with_views(load, settings.model, settings.dropout)
         settings = settings.model_copy(update={"dropout": dropout})
     else:
-        encoder = _loaded(settings, device)
+        encoder = load_checkpoint(settings, device)
     if settings.head:
         encoder.add_head(torch.Generator().manual_seed(settings.seed))
     return encoder, settings, remarks
 
 
-def _loaded(settings: TrainingSettings, device: torch.device) -> Encoder:
+def load_checkpoint(settings: TrainingSettings, device: torch.device) -> Encoder:
+    """As it is, with the pooling and template that the settings name."""
     try:
         encoder = Encoder.load(
             settings.model,
