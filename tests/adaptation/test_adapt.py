@@ -86,7 +86,7 @@ def test_the_same_comes_out_over_ray(
     assert again.standings == alone.standings
 
 
-def test_a_second_student_learns_a_teachers_vectors(
+def test_a_second_student_learns_at_twice_the_rate(
     documents: Path,
     models: dict[str, Any],
     tiny_model: Callable[[str], Path],
@@ -95,15 +95,20 @@ def test_a_second_student_learns_a_teachers_vectors(
 ) -> None:
     teacher, out = tmp_path / "teacher", tmp_path / "out"
     nearer.Encoder.load(tiny_model("roberta"), pooling="mean", device="cpu").save(teacher)
-    monkeypatch.setattr(arguments, "make_plan", lambda *given, **more: replace(PLAN, two_students=True))
+    monkeypatch.setattr(arguments, "make_plan", lambda *given, **more: replace(PLAN, halving=True))
     monkeypatch.setattr(stages, "best_fusion", lambda *given: ({"teacher": 1.0}, 3.0))
     found = adapt(documents, out, **{**models, "judge": None}, teachers=[teacher])
     assert isinstance(found, Outcome)
-    assert {each.contender.encoder for each in found.standings} == {"base", "lists", "vectors"}
-    steps = [json.loads(line) for line in (out / "runs" / "vectors" / "metrics.jsonl").read_text().splitlines()]
-    assert steps[-1]["step"] == 20
-    assert "vectors" in steps[-1]
-    assert "to place texts as the teacher does" in (out / "report.html").read_text()
+    [rung] = found.rungs
+    assert set(rung.scores) == {"lists", "lists-faster"}
+    assert {each.contender.encoder for each in found.standings} == {"base", *rung.kept}
+    slow, fast = (
+        [json.loads(line) for line in (out / "runs" / name / "metrics.jsonl").read_text().splitlines()]
+        for name in ("lists", "lists-faster")
+    )
+    assert sorted([slow[-1]["step"], fast[-1]["step"]]) == [rung.step, 20]
+    assert fast[0]["learning_rate"] == pytest.approx(2 * slow[0]["learning_rate"])
+    assert "at twice the learning rate" in (out / "report.html").read_text()
 
 
 def test_an_interrupted_run_goes_on(

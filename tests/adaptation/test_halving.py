@@ -28,7 +28,7 @@ from nearer.encoder import Encoder
 from nearer.errors import DamagedError
 from nearer.training import resume, train
 
-PLAN = Plan(150, 30, 12, False, 40, 20, 4, 2, 32, {"tests": 1.0}, two_students=True, halving=True)
+PLAN = Plan(150, 30, 12, False, 40, 20, 4, 2, 32, {"tests": 1.0}, halving=True)
 
 
 @pytest.fixture

@@ -22,8 +22,8 @@ MOST_TESTS = 6  # that are usual
 SPREAD = 2.2  # candidates of a query, in those that one judge names: others name other ones
 MOST_QUERIES = 16_000  # to learn from: seen on an H200, twice as many and twice the steps gain a point on FiQA
 MOST_STEPS = 2000  # of a student: 1,000 are enough on FiQA and CoSQA, and 2 points too few on Cranfield
-# ways to train: one student (or two that share its steps), two to the end, two to a rung and the better one to the end
-ALONE, BOTH, HALVING = "alone", "both", "halving"
+# ways to train: one student (or two that share its steps), or two up to a rung and the better one to the end
+ALONE, HALVING = "alone", "halving"
 RUNG = 4  # one in so many steps is taken before two students are compared
 TWO_FROM = 1000  # steps that the better student has, or lists are not tried at a second learning rate
 KEPT_BY_BETTER = 2 / 3  # of the steps that one student alone would have: what halving must leave to the better one
@@ -76,9 +76,8 @@ class Plan:
 
     steps: of a student, or of all together where they share them; longest: tokens of a passage in training; seconds:
     what it is expected to take, by stage; labelled: queries with labels that are asked; written: queries that a
-    language model writes to learn from; written_tests: and as a test; two_students: there is time for two, each with
-    all steps; halving: but only the one that is better after its first rung takes them all; expected: what `settle`
-    needs, None when the steps are settled.
+    language model writes to learn from; written_tests: and as a test; halving: two students train, and the one that
+    is better after its first rung takes all steps; expected: what `settle` needs, None when the steps are settled.
     """
 
     passages: int
@@ -94,7 +93,6 @@ class Plan:
     labelled: int = 0
     written: int = 0
     written_tests: int = 0
-    two_students: bool = False
     halving: bool = False
     expected: Expected | None = None
 
@@ -114,8 +112,6 @@ class Plan:
         steps = f"{self.steps:,} steps"
         if self.halving:
             steps = f"two students, {first_rung(self.steps):,} steps each, the better one goes on to {steps},"
-        elif self.two_students:
-            steps = f"two students, {steps} each,"
         return f"{steps} on lists of {self.to_learn:,} queries"
 
     def __str__(self) -> str:
@@ -248,7 +244,6 @@ def _with_steps(plan: Plan, expected: Expected, left: float) -> Plan:
     # by the way to train: how often all steps are taken, and the seconds beside them
     ways = {
         ALONE: (1.0, start_up),
-        BOTH: (2.0, 2 * start_up + student),
         HALVING: (1 + 1 / RUNG, 2 * start_up + expected.resuming + 2 * student),
     }
     fitting = {
@@ -260,7 +255,6 @@ def _with_steps(plan: Plan, expected: Expected, left: float) -> Plan:
     return replace(
         plan,
         steps=steps,
-        two_students=way != ALONE,
         halving=way == HALVING,
         seconds={**plan.seconds, "training": runs * steps * step + beside if steps else 0.0},
     )
@@ -270,9 +264,7 @@ def _choose_way(steps: Mapping[str, int], second: str | None) -> str:
     """steps: that fit, by the way to train. second: who may train beside the first."""
     if second is None:
         return ALONE
-    if steps[BOTH] == MOST_STEPS:
-        return BOTH  # halving would give nobody more
-    least: float = steps[BOTH] + 1  # without a teacher both train in any case, and would share the time
+    least: float = steps[ALONE] // 2 + 1  # without a teacher both train in any case, and would share the time
     if second == FASTER:  # it may take little from the first
         least = max(min(MOST_STEPS, TWO_FROM), KEPT_BY_BETTER * steps[ALONE])
     return HALVING if steps[HALVING] >= least and first_rung(steps[HALVING]) >= FEWEST_STEPS else ALONE

@@ -75,7 +75,7 @@ def train_students(
         )
     if PAIRS in names:
         students += _of_pairs(work, views, written, start)
-    if not plan.two_students:
+    if not plan.halving:
         steps //= len(students) or 1  # they share them
     students = [replace(student, settings={**student.settings, "max_steps": steps}) for student in students]
     if plan.halving:
@@ -114,7 +114,7 @@ def _of_lists(
     teachers = _best_teacher(work, weights)
     settings: dict[str, Any] = {"batch_size": plan.batch, "passages_per_query": plan.per_query}
     students = [Student(LISTS, LISTS, folder, settings, start, teachers)]
-    if plan.two_students and faster:
+    if plan.halving and faster:
         students.append(Student(FASTER, LISTS, folder, {**settings, "learning_rate": FASTER_RATE}, start, teachers))
     return students
 
