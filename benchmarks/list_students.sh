@@ -36,6 +36,7 @@ row() { # NAME SEED
         wider) trained "$1" "$2" --set "max_steps=$((steps / 2))" "${wide[@]}" ;;
         longer) trained "$1" "$2" --set "max_steps=$steps" "${wide[@]}" ;;
         faster) trained "$1" "$2" --set "max_steps=$steps" "${wide[@]}" --set learning_rate=1e-4 ;;
+        fastest) trained "$1" "$2" --set "max_steps=$steps" "${wide[@]}" --set learning_rate=3e-4 ;;
         vectors)
             trained "$1" "$2" --set "max_steps=$steps" "${wide[@]}" --set learning_rate=1e-4 --set vector_weight=20 ;;
         *) echo "no such row: $1" >&2 && return 2 ;;
@@ -43,7 +44,7 @@ row() { # NAME SEED
 }
 
 for seed in $seeds; do
-    for name in ${ONLY:-narrow wider longer faster vectors}; do
+    for name in ${ONLY:-narrow wider longer faster fastest vectors}; do
         while [ "$(jobs -rp | wc -l)" -ge "${AT_ONCE:-3}" ]; do wait -n || true; done
         { row "$name" "$seed" || echo "failed: $name $seed (see its log in $out)" >&2; } &
     done
