@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from nearer.adaptation.kept import Kept
 from nearer.adaptation.made_tests import MadeTest, make_tests
 from nearer.adaptation.material import TrainingQueries, draw_queries, find_training_views, write_material, write_pairs
 from nearer.adaptation.passages import Passage
-from nearer.adaptation.views import ASKED
+from nearer.adaptation.views import ASKED, View
 from nearer.encoder import Encoder
 from nearer.search.fusion import LEXICAL, RERANKER
 from nearer.teachers import CrossEncoder
@@ -164,6 +165,14 @@ def test_what_somebody_may_have_asked_comes_first_and_leaves_room_for_others(hel
     assert are_asked != sorted(are_asked, reverse=True)  # who takes some of them gets both
     views = find_training_views(passages, ~held, words, random, count=int((~held).sum()))
     assert sum(view.kind in ASKED for view in views) == titled
+
+
+@pytest.mark.parametrize(("real", "copied"), [(1999, 90), (2000, 90), (2000, 1500)])
+def test_many_real_queries_are_not_drowned_in_copied_ones(real: int, copied: int) -> None:
+    log = [f"query {number}" for number in range(real)]
+    views = [View("sentence", f"sentence {number}", number, "", 0.0) for number in range(copied)]
+    drawn = draw_queries(views, log, 5000, np.random.default_rng(0))
+    assert Counter(drawn.kinds) == {"log": real, "sentence": min(copied, 1000 if real >= 2000 else copied)}
 
 
 def test_pairs_are_one_of_a_passage(held: np.ndarray, tmp_path: Path) -> None:

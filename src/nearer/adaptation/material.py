@@ -25,6 +25,9 @@ from nearer.text import write_lists
 
 MOST_OF_A_PASSAGE = 3  # queries
 ASKED_SHARE = 0.75  # of the queries are titles, headings, docstrings and questions if there are so many: people ask so
+# From so many real queries on, there are at most half as many copied ones beside them: of 6,000 real queries alone a
+# student learnt more on FiQA (42.3) than of 12,000 copied ones (40.3).
+MANY_REAL = 2000
 PAIRED = ("title", "heading", "docstring", "opening")  # kinds whose rest answers them
 LOG, WRITTEN = "log", "written"
 
@@ -91,14 +94,14 @@ def draw_queries(
     random: np.random.Generator,
     written: Sequence[Written] = (),
 ) -> TrainingQueries:
-    """Real queries first, then written ones, then views.
+    """Real queries first, then written ones, then views, but few of these where there are many real ones.
 
     Only a copied query does not get its own passage: a written one asks for it in other words, as in GPL.
     """
     logged = [log[number] for number in random.permutation(len(log))[:count].tolist()]
     asked = written[: count - len(logged)]
-    copied = views[: count - len(logged) - len(asked)]
     others = len(logged) + len(asked)
+    copied = views[: count - others if len(logged) < MANY_REAL else min(count - others, len(logged) // 2)]
     return TrainingQueries(
         [*logged, *(one.query for one in asked), *(view.query for view in copied)],
         [*([LOG] * len(logged)), *(f"{WRITTEN} {one.style}" for one in asked), *(view.kind for view in copied)],
