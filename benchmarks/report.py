@@ -90,7 +90,7 @@ class Report:
     settings: dict[str, Any]
     rows: list[Row]
     notes: list[str] = field(default_factory=list)
-    profile: dict[str, Any] | None = None
+    profiles: list[dict[str, Any]] = field(default_factory=list)
 
     def to_json(self) -> str:
         rows = [{**asdict(row), "per_second": row.per_second} for row in self.rows]
@@ -118,8 +118,9 @@ class Report:
         above = [Text(line, style="dim") for line in (*_machine_lines(self.machine), versions)]
         subjects = list(dict.fromkeys(row.subject for row in self.rows))
         tables = [_table(subject, [row for row in self.rows if row.subject == subject]) for subject in subjects]
-        shares = [] if self.profile is None else [_profile_table(self.profile)]
-        return Group(*above, *tables, *shares, *[Text(note, style="dim") for note in self.notes])
+        return Group(
+            *above, *tables, *map(_profile_table, self.profiles), *[Text(note, style="dim") for note in self.notes]
+        )
 
 
 def new_report(
@@ -129,7 +130,7 @@ def new_report(
     settings: Mapping[str, Any],
     rows: list[Row],
     notes: list[str],
-    profile: dict[str, Any] | None = None,
+    profiles: Sequence[dict[str, Any]] = (),
 ) -> Report:
     """The report of what this process just measured."""
     return Report(
@@ -141,7 +142,7 @@ def new_report(
         settings={name: str(value) if isinstance(value, Path) else value for name, value in settings.items()},
         rows=rows,
         notes=notes,
-        profile=profile,
+        profiles=list(profiles),
     )
 
 
@@ -193,7 +194,8 @@ def _table(subject: str, rows: Sequence[Row]) -> Table:
 def _profile_table(profile: Mapping[str, Any]) -> Table:
     from rich.table import Table
 
-    table = Table(title=profile["title"], title_justify="left")
+    title = f"{profile['what']}, batch {profile['batch']}: {profile['title']}"
+    table = Table(title=title, title_justify="left")
     for name, justify in (("kind", "left"), ("ms a step", "right"), ("share", "right"), ("launches a step", "right")):
         table.add_column(name, justify=justify)  # type: ignore[arg-type]
     for group in profile["groups"]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,13 +15,13 @@ from benchmarks.floor import LayerSizes
 from benchmarks.machine import measure_ceilings
 from benchmarks.memory import release
 from benchmarks.models import model_or_shape
-from benchmarks.ours import training_steps
+from benchmarks.ours import SIMCSE, training_steps
 from benchmarks.peer import MISSING_PEER, peer_installed
 from benchmarks.profile import STEPS as PROFILED_STEPS
 from benchmarks.profile import profile_steps
 from benchmarks.recipes import load_sentence_recipes, prepare_recipes
 from benchmarks.report import Report, Row, new_report
-from benchmarks.steps import DRAWN, PAPERS, StepBench, list_rows, pair_rows, step_rows
+from benchmarks.steps import DRAWN, OURS, PAPERS, StepBench, list_rows, pair_rows, step_rows
 from benchmarks.text import corpus_text, own_cache, write_sentences
 from nearer.distributed import local_device
 from nearer.encoder import Encoder
@@ -133,12 +133,12 @@ def bench_train(
         limits = measure_ceilings(device)
         release(device)
         rows: list[Row] = []
-        profile: dict[str, Any] | None = None
+        profiles: list[dict[str, Any]] = []
         lengths = _lengths(bench, wanted.max_lengths[0])
         notes = [f"model: {model}", f"text: {text.described}; {lengths}", *recipes.notes, *_left_out(bench)]
 
         def report() -> Report:
-            return new_report("train", device, limits, {**asdict(wanted), "warm_up": warm_up}, rows, notes, profile)
+            return new_report("train", device, limits, {**asdict(wanted), "warm_up": warm_up}, rows, notes, profiles)
 
         for max_length in wanted.max_lengths:
             for batch in wanted.batches:
@@ -151,7 +151,7 @@ def bench_train(
             rows += list_rows(bench, queries, passage_tokens, tell)
             so_far(report())
         if wanted.profile:
-            profile = _profile(bench, wanted.batches[0], wanted.max_lengths[0], tell)
+            profiles += _profiles(bench, wanted.batches[0], wanted.max_lengths[0], tell)
         for size in [size for size in sizes if size <= len(text.sentences)]:
             so_far(report())
             rows += epoch_rows(
@@ -172,15 +172,20 @@ def _papers_step(rows: Sequence[Row], max_length: int) -> float | None:
     return next((row.seconds for row in rows if (row.what, row.batch, row.max_length) == wanted), None)
 
 
-def _profile(bench: StepBench, batch: int, max_length: int, tell: Callable[[str], None]) -> dict[str, Any]:
-    tell(f"batch {batch}, {max_length} tokens: profile")
+def _profiles(bench: StepBench, batch: int, max_length: int, tell: Callable[[str], None]) -> Iterator[dict[str, Any]]:
+    """Of SimCSE's step, and of each recipe's that was named."""
     on_gpu = bench.device.type == "cuda"
-    steps = training_steps(bench.folder, bench.corpus, batch_size=batch, max_length=max_length, compile=on_gpu)
-    try:
-        return {"batch": batch, "max_length": max_length, **profile_steps(steps, bench.warm_up, bench.device)}
-    finally:
-        steps.close()
-        release(bench.device)
+    for name, recipe in {OURS: SIMCSE, **bench.named_recipes()}.items():
+        tell(f"batch {batch}, {max_length} tokens: {name}, profile")
+        steps = training_steps(
+            bench.folder, bench.corpus, batch_size=batch, max_length=max_length, compile=on_gpu, recipe=recipe
+        )
+        try:
+            found = profile_steps(steps, bench.warm_up, bench.device)
+        finally:
+            steps.close()
+            release(bench.device)
+        yield {"what": name, "batch": batch, "max_length": max_length, **found}
 
 
 def _lengths(bench: StepBench, max_length: int) -> str:

@@ -92,7 +92,7 @@ class TestTrain:
         assert all_of_it.times_faster == {PAPERS: pytest.approx(papers.seconds / all_of_it.seconds)}
         assert cached.seconds < all_of_it.seconds
         assert "evaluations on everyday" in all_of_it.note
-        assert report.profile is not None
+        assert [profile["what"] for profile in report.profiles] == [OURS]
         assert report.settings["batches"] == [4, 64]
         assert torch.__version__.startswith(report.versions["pytorch"])  # which may add what it was built for
         assert report.command.startswith("nearer bench train --shape tiny")

@@ -21,8 +21,8 @@ NAMES = ["promptbert-bert-base", "sncse-bert-base", "diffcse-bert-base"]
 
 def test_steps_beside_simcse(bench, tmp_path: Path) -> None:
     path = tmp_path / "report.json"
-    given = ("--recipes", ",".join(NAMES), "--batch", 4, "--max-length", 8, "--steps", 1, "--no-peers", "--json", path)
-    done = bench("train", "--shape", "tiny", *given)
+    given = ("--recipes", ",".join(NAMES), "--batch", 4, "--max-length", 8, "--steps", 1, "--no-peers", "--profile")
+    done = bench("train", "--shape", "tiny", *given, "--json", path)
     assert done.code == 0, done.err
     report = Report.from_json(path.read_text(encoding="utf-8"))
     rows = {row.what: row for row in report.rows}
@@ -31,6 +31,9 @@ def test_steps_beside_simcse(bench, tmp_path: Path) -> None:
         row = rows[f"{OURS}, {name}"]
         assert f"{row.seconds / rows[OURS].seconds:.2f} × a step of SimCSE" in row.note
         assert row.of_floor is None
+    assert [profile["what"] for profile in report.profiles] == [OURS, *(f"{OURS}, {name}" for name in NAMES)]
+    assert all(profile["busy_milliseconds"] > 0 for profile in report.profiles)
+    assert f"{OURS}, {NAMES[0]}, batch 4: where the CPU time of a step goes" in " ".join(done.out.split())
     assert "its generator (distilbert-base-uncased) stands a DistilBERT of random weights: 1 layer" in done.out
 
 

@@ -22,9 +22,10 @@ ROWS = [
 
 def report(rows: list[Row]) -> Report:
     machine = {"cpu": "a good one", "limits": {"matrix product": "1 TFLOP/s"}}
-    profile = {"title": "time", "groups": [{"kind": "copies", "milliseconds": 1.0, "share": 0.5, "launches": 3.0}]}
+    groups = [{"kind": "copies", "milliseconds": 1.0, "share": 0.5, "launches": 3.0}]
+    profile = {"what": "ours", "batch": 64, "title": "time", "groups": groups}
     return Report(
-        "train", "nearer bench train", "2026-01-01", machine, {"nearer": "0"}, {"steps": 5}, rows, [], profile
+        "train", "nearer bench train", "2026-01-01", machine, {"nearer": "0"}, {"steps": 5}, rows, [], [profile]
     )
 
 

@@ -48,7 +48,9 @@ def train(
     sizes: Annotated[
         str | None, typer.Option(help="Sentences of the epochs, such as 1k,10k,1m. Default: what there is.")
     ] = None,
-    profile: Annotated[bool, typer.Option("--profile", help="Show where the time of our step goes.")] = False,
+    profile: Annotated[
+        bool, typer.Option("--profile", help="Show where the time of our step goes, and of each recipe's.")
+    ] = False,
     ranking: Annotated[bool, typer.Option("--ranking", help="Steps of RankCSE and RankEncoder too.")] = False,
     recipes: Annotated[
         str | None, typer.Option(help="Steps of these recipes too, such as promptbert-bert-base,diffcse-bert-base.")
