@@ -63,6 +63,7 @@ class TestSearch:
         page = one.go()
         expect(page.locator("#panel-search .said")).to_contain_text("which of 120 sentences are nearest")
         page.locator("#query").press_sequentially(EGGS)
+        expect(page).to_have_title(f"{EGGS[:60]} · nearer")  # the last letters are asked after a pause as well
         settled(page)
         assert one.rows("#panel-search") == [(hit.text, shown(hit.score)) for hit in indexes["mean"].search(EGGS, 10)]
         widths = page.locator("#panel-search .fill").evaluate_all(
