@@ -8,9 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from test_made_tests import passage, words_of
 
-from nearer.adaptation import material
+from nearer.adaptation import judging, material
 from nearer.adaptation.judging import Collection
 from nearer.adaptation.kept import Kept
 from nearer.adaptation.made_tests import MadeTest, make_tests
@@ -131,6 +132,23 @@ def test_lists_have_neither_held_out_passages_nor_their_querys_own(
         numbers = [known[texts[member]] for member in members]
         assert source not in numbers
         assert not held[numbers].any()
+
+
+def test_vectors_stay_on_a_gpu_until_their_encoder_goes(
+    collection: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gpu, whole = torch.device("meta"), len(collection.vectors["base"])  # any device but this machine's processor
+    first = collection._vectors_on(gpu, "base", slice(0, 10))
+    second = collection._vectors_on(gpu, "base", slice(whole - 3, whole + 7))
+    assert (len(first), len(second)) == (10, 3)
+    assert first._base is second._base is not None  # one copy
+    collection.remove_encoder("base")
+    assert not collection._held
+    assert "base" not in collection.vectors
+    collection.add_encoder("base", Encoder.load("wiki-mini", pooling="mean", device="cpu"), "another")
+    monkeypatch.setattr(judging, "HELD", 100)  # more than that is copied in parts
+    assert len(collection._vectors_on(gpu, "base", slice(0, 10))) == 10
+    assert not collection._held
 
 
 def test_a_few_views_are_found_without_cutting_up_everything(held: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -85,7 +85,7 @@ def hold_rung(work: Work, collection: Collection, students: Sequence[Student], s
         called = f"{name}-at-step-{step}"
         collection.add_encoder(called, Encoder.load(folder, device=work.models.base.device), called)
         scores[name] = measure_alone(collection, called)
-        del collection.encoders[called], collection.vectors[called]
+        collection.remove_encoder(called)
     best = sorted(scores, key=lambda name: -scores[name])
     rung = Rung(step, scores, best[: len(best) // 2])
     write_sealed_json(path, asdict(rung))

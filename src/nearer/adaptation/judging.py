@@ -76,8 +76,14 @@ class Collection:
         def make(start: int) -> Generator[NDArray[np.floating]]:
             return self.workforce.encode(encoder, self.texts, start=start, progress=self.progress)
 
+        self.remove_encoder(name)
         self.encoders[name] = encoder
         self.vectors[name] = self.kept.vectors(f"vectors-{key}", len(self.texts), encoder.dimension, make)
+
+    def remove_encoder(self, name: str) -> None:
+        """Its vectors stay on the disk."""
+        for known in (self.encoders, self.vectors, self._held):
+            known.pop(name, None)
 
     def shown_in(self, test: MadeTest) -> tuple[Mask, NDArray[np.int64]]:
         """Which texts this test shows, and the number of each query's answer."""
