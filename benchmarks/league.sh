@@ -16,6 +16,11 @@ here=$(realpath "$(dirname "$0")")
 mkdir -p "$out"
 cd "$out"
 
+fail() { # NAME
+    echo "failed: $1 (see $out/$1.log)" >&2
+    exit 1
+}
+
 for recipe in simcse sncse; do
     if [ ! -d "$recipe-mobilebert/model" ]; then
         rm -rf "$recipe-mobilebert"
@@ -25,8 +30,11 @@ for recipe in simcse sncse; do
     fi
 done
 wait
+for recipe in simcse sncse; do
+    if [ ! -d "$recipe-mobilebert/model" ]; then fail "$recipe"; fi
+done
 nearer construct debiased --corpus "$data/wiki.txt" --model simcse-mobilebert/model --limit "${SAMPLES:-48000}" \
-    --out debiased > debiased.log 2>&1
+    --out debiased > debiased.log 2>&1 || fail debiased
 
 python - "$here/league-mobilebert.yaml" "$name" "$model" "$data" "${TEACHER:-all-mpnet-base-v2}" "${STEPS:-1000}" <<'PYTHON'
 import sys
@@ -41,9 +49,9 @@ league["corpus"] = f"{data}/wiki.txt"
 for method, entry in list(league["methods"].items()):
     if "start" in entry:
         entry["start"] = {name: str(Path("simcse-mobilebert/model").absolute())}
-    entry["teachers"] = [teacher if one == "all-mpnet-base-v2" else str(Path(one).absolute()) for one in entry.get("teachers", [])]
-    if not entry["teachers"]:
-        del entry["teachers"]
+    if "teachers" in entry:
+        names = {"all-mpnet-base-v2": teacher}
+        entry["teachers"] = [names.get(one, str(Path(one).absolute())) for one in entry["teachers"]]
     if corpus := entry.get("corpus"):
         found = [path for path in (Path(corpus).absolute(), Path(data) / corpus) if path.exists()]
         if not found:

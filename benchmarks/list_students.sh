@@ -5,7 +5,7 @@
 #   benchmarks/list_students.sh DOMAIN MODEL TEACHER JUDGE OUT [SEEDS]
 #
 # DOMAIN: a collection in BEIR's layout with one split. SEEDS: "0 1 2" unless given. STEPS=2000, QUERIES=16000 to learn
-# from. LOG: a file of real queries, which are learnt from instead. AT_ONCE trainings side by side, 3 unless given.
+# from. LOG: a file of real queries, which are learnt from first. AT_ONCE trainings side by side, 3 unless given.
 # ONLY="wider longer" trains these rows alone. Runs that are there are taken as they are; the last lines are the figures.
 set -euo pipefail
 domain=$1 model=$2 teacher=$3 judge=$4 out=$5 seeds=${6:-0 1 2}
@@ -13,9 +13,14 @@ steps=${STEPS:-2000} queries=${QUERIES:-16000}
 split=$(basename "$(ls "$domain"/qrels/*.tsv | head -n 1)" .tsv)
 mkdir -p "$out"
 
+fail() { # NAME
+    echo "failed: $1 (see $out/$1.log)" >&2
+    exit 1
+}
+
 if [ ! -e "$out/lists/lists.jsonl" ]; then
     nearer mine lists "$domain/"corpus.jsonl* --model "$model" --teacher "$teacher" --judge "$judge" --limit "$queries" \
-        ${LOG:+--queries "$LOG"} --out "$out/lists" > "$out/lists.log" 2>&1
+        ${LOG:+--queries "$LOG"} --out "$out/lists" > "$out/lists.log" 2>&1 || fail lists
 fi
 
 trained() { # NAME SEED MORE…

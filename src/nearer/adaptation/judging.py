@@ -183,7 +183,7 @@ class Collection:
         if device.type == "cpu" or vectors.nbytes > HELD:
             return torch.from_numpy(vectors[part].copy()).to(device)
         if encoder not in self._held:
-            self._held[encoder] = torch.from_numpy(vectors[:].copy()).to(device)
+            self._held[encoder] = torch.from_numpy(vectors.copy()).to(device)
         return self._held[encoder][part]
 
     def _by_words(

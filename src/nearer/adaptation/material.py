@@ -24,9 +24,9 @@ from nearer.storage.whole import write_whole
 from nearer.text import write_lists
 
 MOST_OF_A_PASSAGE = 3  # queries
-ASKED_SHARE = 0.75  # of the queries are titles, headings, docstrings and questions if there are so many: people ask so
-# From so many real queries on, there are at most half as many copied ones beside them: of 6,000 real queries alone a
-# student learnt more on FiQA (42.3) than of 12,000 copied ones (40.3).
+ASKED_SHARE = 0.75  # of the queries are titles, headings, docstrings and questions, if the passages have so many
+# From so many real queries on, at most half as many copied ones are added: on FiQA a student of 6,000 real queries
+# reached 42.3, and one of 12,000 copied ones 40.3.
 MANY_REAL = 2000
 PAIRED = ("title", "heading", "docstring", "opening")  # kinds whose rest answers them
 LOG, WRITTEN = "log", "written"
@@ -55,9 +55,9 @@ def find_training_views(
 ) -> list[View]:
     """Views of the passages that are trained on: one of each passage, then a second one, and so on.
 
-    Of each passage those that somebody may have asked come first: a title before a sentence. most: of a passage (None:
-    all). count: so many are enough (None: all); then only some passages are cut up, since all of a large collection
-    take minutes, most of them such as have a title or a question, and the views are in random order.
+    Of each passage, what somebody may have asked comes first: a title before a sentence. most: of a passage (None:
+    all). count: so many are enough (None: all). Then only some passages are cut up, first those that have a title or a
+    question: to cut up all of a large collection takes minutes.
     """
     found: list[View] = []
     known: set[str] = set()
@@ -73,7 +73,10 @@ def find_training_views(
         found += new[:1]
         further.append(new[1:])
         if count is not None and len(found) >= count:
-            return [found[at] for at in random.permutation(count).tolist()]
+            further.clear()
+            break
+    # who takes the first few of them gets sentences as well as titles
+    found = [found[at] for at in random.permutation(len(found)).tolist()]
     while any(further):
         found += [views[0] for views in further if views]
         further = [views[1:] for views in further if len(views) > 1]
@@ -81,7 +84,7 @@ def find_training_views(
 
 
 def _asked_first(passages: Sequence[Passage], order: Sequence[int], most: int) -> list[int]:
-    """The numbers in this order, but at most so many that may have a title or a question before all others."""
+    """The numbers in this order, but those of `most` passages with a title or a question come before all others."""
     asked = list(islice((number for number in order if may_be_asked(passages[number])), most))
     first = set(asked)
     return [*asked, *(number for number in order if number not in first)]
@@ -101,7 +104,10 @@ def draw_queries(
     logged = [log[number] for number in random.permutation(len(log))[:count].tolist()]
     asked = written[: count - len(logged)]
     others = len(logged) + len(asked)
-    copied = views[: count - others if len(logged) < MANY_REAL else min(count - others, len(logged) // 2)]
+    room = count - others
+    if len(logged) >= MANY_REAL:
+        room = min(room, len(logged) // 2)
+    copied = views[:room]
     return TrainingQueries(
         [*logged, *(one.query for one in asked), *(view.query for view in copied)],
         [*([LOG] * len(logged)), *(f"{WRITTEN} {one.style}" for one in asked), *(view.kind for view in copied)],

@@ -20,8 +20,9 @@ LEAST_TRAINING = 0.2  # when tests took longer than planned
 WRITING = 0.2  # by a language model; the others then share the rest
 MOST_TESTS = 6  # that are usual
 SPREAD = 2.2  # candidates of a query, in those that one judge names: others name other ones
-MOST_QUERIES = 16_000  # to learn from: seen on an H200, twice as many and twice the steps gain a point on FiQA
-MOST_STEPS = 2000  # of a student: 1,000 are enough on FiQA and CoSQA, and 2 points too few on Cranfield
+# To learn from, and steps of a student. On FiQA 1,000 steps are enough for 8,000 queries, and 12,000 with 2,000 steps
+# gained a point (docs/results.md).
+MOST_QUERIES, MOST_STEPS = 16_000, 2000
 # ways to train: one student (or two that share its steps), or two up to a rung and the better one to the end
 ALONE, HALVING = "alone", "halving"
 RUNG = 4  # one in so many steps is taken before two students are compared

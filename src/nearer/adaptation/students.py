@@ -33,8 +33,8 @@ PRETRAINING = 4  # one in so many steps
 
 
 def may_train(work: Work, weights: dict[str, float], above: float) -> list[str]:
-    """Students that can learn something: the judges' lists if these know more than the base, pairs if no model
-    teaches. above: points that the judges stand above the base."""
+    """Students that can learn something: of the judges' lists if the judges know more than the base, of pairs if there
+    is neither teacher nor judge. above: points that the judges stand above the base."""
     nobody_teaches = not work.models.teachers and work.models.cross is None
     taught = [LISTS, *[FASTER] * (not nobody_teaches)] if above >= WORTH_LEARNING else []
     return [*taught, *[PAIRS] * nobody_teaches]

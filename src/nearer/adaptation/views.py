@@ -72,10 +72,8 @@ def find_views(passages: Sequence[Passage], numbers: Sequence[int], words: RareW
 
 def may_be_asked(passage: Passage) -> bool:
     """Whether it may have a view of a kind in `ASKED`, told without cutting it up."""
-    has_question = any(mark in passage.text for mark in QUESTION_MARKS)
-    return (
-        has_question or bool(passage.headings) or (passage.number == 0 and bool(passage.title)) or is_code(passage.text)
-    )
+    is_titled = bool(passage.headings) or (passage.number == 0 and bool(passage.title))
+    return is_titled or any(mark in passage.text for mark in QUESTION_MARKS) or is_code(passage.text)
 
 
 def _cut_out(passage: Passage) -> Iterator[tuple[str, str, str]]:

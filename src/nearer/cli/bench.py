@@ -49,7 +49,7 @@ def train(
         str | None, typer.Option(help="Sentences of the epochs, such as 1k,10k,1m. Default: what there is.")
     ] = None,
     profile: Annotated[
-        bool, typer.Option("--profile", help="Show where the time of our step goes, and of each recipe's.")
+        bool, typer.Option("--profile", help="Show where the time of our steps goes, those of --recipes too.")
     ] = False,
     ranking: Annotated[bool, typer.Option("--ranking", help="Steps of RankCSE and RankEncoder too.")] = False,
     recipes: Annotated[

@@ -38,9 +38,7 @@ from nearer.training.recipes import Recipe
 from nearer.training.run import TrainedModel, resume, train
 from nearer.training.selection import Selection, can_test
 from nearer.training.settings import TrainingSettings
-from nearer.training.starting_encoder import load_checkpoint
-
-LOADED_BY = {"model", "pooling", "template", "text_normalisation", "pooler_as_head", "allow_pickle"}
+from nearer.training.starting_encoder import LOADED_BY, load_checkpoint
 
 
 class SweepStopped(KeyboardInterrupt):
@@ -181,7 +179,7 @@ def check_dev_tasks(names: Sequence[str], data: str | Path | None) -> None:
 
 def check_models(every: Sequence[TrainingSettings]) -> None:
     """That each checkpoint can be loaded, as the runs will load it."""
-    different = {each.model_dump_json(include=LOADED_BY): each for each in every}
+    different = {(each.model, *(getattr(each, name) for name in LOADED_BY)): each for each in every}
     for settings in different.values():
         load_checkpoint(settings, torch.device("cpu"))
 

@@ -21,6 +21,8 @@ VIEW_DROPOUT = 0.1
 SENTENCE = "A sentence passes the encoder twice, and only dropout tells its two views apart."
 # Passes of the same sentence: of a model with few dropouts a single one may well lose nothing
 COPIES = 8
+# Settings that decide how a checkpoint is read, beside its name and dropout
+LOADED_BY = ("pooling", "template", "text_normalisation", "pooler_as_head", "allow_pickle")
 # Of the vectors' size; rounding on a GPU is below, dropout far above
 SAME = 1e-5
 
@@ -49,13 +51,9 @@ def load_checkpoint(settings: TrainingSettings, device: torch.device) -> Encoder
     try:
         encoder = Encoder.load(
             settings.model,
-            pooling=settings.pooling,
-            template=settings.template,
-            text_normalisation=settings.text_normalisation,
-            pooler_as_head=settings.pooler_as_head,
             device=device,
             dropout=settings.dropout,
-            allow_pickle=settings.allow_pickle,
+            **{name: getattr(settings, name) for name in LOADED_BY},
         )
     except PoolingError:
         raise PoolingError(

@@ -251,11 +251,11 @@ def _keep_compiled_code() -> None:
 
 
 def _leave_cpu_untested() -> None:
-    """Do not let the compiler try which vector instructions the CPU has, unless the user set it.
+    """Keep the compiler from testing which vector instructions the CPU has, unless the user set it.
 
-    Before its first scrap of C++ it builds a program for each kind, and imports torch in a process of its own to load
-    it: measured on an H200's host, 40 of 46 seconds of every start, since the answer is not kept. Steps on a GPU have
-    next to nothing to compute on the CPU.
+    Before it compiles any C++, it builds a program for each kind and loads it in a new process that imports torch. It
+    does not keep the answer: on an H200's host, this took 40 of 46 seconds of every start. Steps on a GPU compute next
+    to nothing on the CPU.
     """
     import torch._inductor.config as inductor
 
