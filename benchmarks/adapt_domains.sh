@@ -4,14 +4,15 @@
 #
 #   benchmarks/adapt_domains.sh DOMAINS MODEL TEACHER JUDGE OUT [SEEDS] [BUDGET]
 #
-# DOMAINS: a folder with collections in BEIR's layout; ONLY="cranfield cosqa" takes these alone. A collection with a file
-# unlabelled_queries.txt is adapted a second time with it as a log. SEEDS: "0 1 2" unless given. BUDGET: of one run,
-# 10min unless given. AT_ONCE runs side by side, 3 unless given. ROWS="adapt" leaves out SimCSE and GPL on the same text
-# (GPL's margins with its own settings but GPL_STEPS steps, 3000 unless given, and query-like text instead of written
-# queries). Every run that is there is taken as it is; the last lines are the table.
+# DOMAINS: a folder with collections in BEIR's layout; ONLY="cranfield cosqa" takes these alone. SEEDS: "0 1 2" unless
+# given. BUDGET: of one run, 10min unless given. AT_ONCE runs side by side, 3 unless given. ROWS="adapt gpl" takes these
+# rows alone: adapt; log (a second time with the collection's unlabelled_queries.txt, if it has one); llm (with queries
+# that the language model LLM writes, if one is given); SimCSE and GPL on the same text (GPL's margins with its own
+# settings but GPL_STEPS steps, 3000 unless given, and query-like text instead of written queries). Every run that is
+# there is taken as it is; the last lines are the table.
 set -euo pipefail
 domains=$1 model=$2 teacher=$3 judge=$4 out=$5 seeds=${6:-0 1 2} budget=${7:-10min}
-rows=${ROWS:-adapt simcse gpl}
+rows=" ${ROWS:-adapt log llm simcse gpl} "
 mkdir -p "$out"
 
 at_once() { # COMMAND…: in the background, AT_ONCE of them
@@ -45,18 +46,21 @@ scored() { # NAME DOMAIN MODEL
 for domain in ${ONLY:-cranfield cosqa fiqa}; do
     at_once scored "$domain-base" "$domain" "$model"
     for seed in $seeds; do
-        at_once adapted "$domain" "$seed" "$domain"
-        if [ -f "$domains/$domain/unlabelled_queries.txt" ]; then
+        if [[ $rows == *" adapt "* ]]; then at_once adapted "$domain" "$seed" "$domain"; fi
+        if [[ $rows == *" llm "* && -n ${LLM:-} ]]; then
+            at_once adapted "$domain-llm" "$seed" "$domain" --llm "$LLM"
+        fi
+        if [[ $rows == *" log "* && -f $domains/$domain/unlabelled_queries.txt ]]; then
             at_once adapted "$domain-log" "$seed" "$domain" --queries "$domains/$domain/unlabelled_queries.txt"
         fi
     done
-    if [[ " $rows " == *" simcse "* ]]; then # what does dropout alone teach on the same text?
+    if [[ $rows == *" simcse "* ]]; then # what does dropout alone teach on the same text?
         for seed in $seeds; do
             at_once trained "$domain-simcse-$seed" "$domain" simcse-wiki-mini --corpus "$domains/$domain/"corpus.jsonl* \
                 --columns text --seed "$seed" --set select_on=[] --set test_on=[]
         done
     fi
-    if [[ " $rows " == *" gpl "* ]]; then
+    if [[ $rows == *" gpl "* ]]; then
         if [ ! -d "$out/$domain-judged" ]; then
             nearer mine lists "$domains/$domain/"corpus.jsonl* --model "$model" --judge "$judge" --weights judge=1 \
                 --limit 8000 --out "$out/$domain-judged" > "$out/$domain-judged.log" 2>&1
