@@ -80,7 +80,7 @@ def gpu_matrix_rate(device: torch.device) -> float:
     shape = GPU_SIZE, GPU_SIZE
     left, right = (torch.randn(*shape, device=device, generator=generator).bfloat16() for _ in range(2))
     out = torch.empty_like(left)
-    return 2 * GPU_SIZE**3 / _gpu_seconds(lambda: torch.mm(left, right, out=out))
+    return 2 * GPU_SIZE**3 / gpu_seconds(lambda: torch.mm(left, right, out=out))
 
 
 @dataclass(frozen=True)
@@ -136,10 +136,10 @@ def copy_rate(device: torch.device) -> float:
     """Bytes a second, read and written, of a copy within the device's memory."""
     source = torch.zeros(COPIED_BYTES, dtype=torch.uint8, device=device)
     target = torch.empty_like(source)
-    return 2 * COPIED_BYTES / _gpu_seconds(lambda: target.copy_(source))
+    return 2 * COPIED_BYTES / gpu_seconds(lambda: target.copy_(source))
 
 
-def _gpu_seconds(work: Callable[[], object], repetitions: int = 10) -> float:
+def gpu_seconds(work: Callable[[], object], repetitions: int = 10) -> float:
     """The median over repetitions, by the GPU's own clock."""
     for _ in range(3):
         work()
