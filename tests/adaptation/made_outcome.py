@@ -19,9 +19,9 @@ HOSTILE = [
     "a" * 400,
 ]
 TESTS = {
-    "title": {"queries": 388, "overlap": 0.713, "base": 51.62},
-    "title in other words": {"queries": 97, "overlap": 0.082, "base": 33.07},
-    "sentence": {"queries": 400, "overlap": 0.641, "base": 60.44},
+    "title": {"queries": 388, "overlap": 0.713, "weight": 0.21, "base": 51.62},
+    "title in other words": {"queries": 97, "overlap": 0.082, "weight": 0.47, "base": 33.07},
+    "sentence": {"queries": 400, "overlap": 0.641, "weight": 0.32, "base": 60.44},
 }
 BASE = Standing(Contender("base"), 0.0, 0.0, 0.0, {"title": 51.62, "title in other words": 33.07, "sentence": 60.44})
 WORDS = Standing(

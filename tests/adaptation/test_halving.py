@@ -74,7 +74,9 @@ def test_the_better_student_goes_on_whenever_it_is_interrupted(
     assert not kept.exists()
     monkeypatch.setattr(halving, "train", refuse)
     monkeypatch.setattr(  # on every machine the same one is better
-        halving, "measure_alone", lambda collection, name: measure_alone(collection, name) + 100 * ("pairs" in name)
+        halving,
+        "measure_alone",
+        lambda collection, name, *more: measure_alone(collection, name, *more) + 100 * ("pairs" in name),
     )
     with monkeypatch.context() as patched:  # it is decided, and the better one does not yet go on
         patched.setattr(

@@ -138,6 +138,7 @@ def test_figures_of_tests(chosen: Any) -> None:
             name,
             str(test["queries"]),
             f"{100 * test['overlap']:.0f} %",
+            f"{100 * test['weight']:.0f} %",
             f"{test['base']:.2f}",
             f"{compared.by_test[name]:.2f}",
             sign(compared.by_test[name] - test["base"]),

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from nearer.adaptation.made_tests import OTHER_WORDS
 from nearer.adaptation.outcome import DOCUMENTS, Outcome
+from nearer.adaptation.tournament import JUDGED
 from nearer.report.markup import count
 
 FEW_DOCUMENTS = 1000  # below, intervals are wide and there is little to learn from
@@ -103,7 +104,7 @@ def _text(outcome: Outcome) -> Iterator[Advice]:
             "More text",
             f"{count(kept, 'document')} make small tests with wide intervals, and little to learn from.",
         )
-    kinds = {name.removesuffix(f" {OTHER_WORDS}") for name in outcome.tests}
+    kinds = {name.removesuffix(f" {OTHER_WORDS}") for name in outcome.tests if not name.endswith(JUDGED)}
     if len(kinds) < FEW_KINDS:
         yield Advice(
             "More kinds of tests",

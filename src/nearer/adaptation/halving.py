@@ -7,7 +7,7 @@ with the same students.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean
@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from nearer.adaptation.judging import Collection
+from nearer.adaptation.made_tests import AnyTest, JudgedTest
 from nearer.adaptation.models import encode_texts
 from nearer.adaptation.plan import first_rung
 from nearer.adaptation.state import MODEL, WORK, Work
@@ -84,7 +85,7 @@ def hold_rung(work: Work, collection: Collection, students: Sequence[Student], s
     for name, folder in folders.items():
         called = f"{name}-at-step-{step}"
         collection.add_encoder(called, Encoder.load(folder, device=work.models.base.device), called)
-        scores[name] = measure_alone(collection, called)
+        scores[name] = measure_alone(collection, called, work.judged, work.test_weights)
         collection.remove_encoder(called)
     best = sorted(scores, key=lambda name: -scores[name])
     rung = Rung(step, scores, best[: len(best) // 2])
@@ -92,13 +93,18 @@ def hold_rung(work: Work, collection: Collection, students: Sequence[Student], s
     return rung
 
 
-def measure_alone(collection: Collection, name: str) -> float:
-    """The mean over the tests of an encoder's NDCG@10 × 100, without BM25 and reranker."""
+def measure_alone(
+    collection: Collection, name: str, judged: Sequence[JudgedTest] = (), weights: Mapping[str, float] | None = None
+) -> float:
+    """The mean over all tests of an encoder's NDCG@10 × 100, without BM25 and reranker. weights: None: all alike."""
     encoder = collection.encoders[name]
-    figures = []
-    for test in collection.tests.values():
+    tests: list[AnyTest] = [*collection.tests.values(), *judged]
+    figures: dict[str, float] = {}
+    for test in tests:
         shown, answers = collection.shown_in(test)
         nearest = collection.nearest(encode_texts(encoder, test.queries), name, shown, best=CUT)
         found = nearest == answers[:, None]
-        figures.append(100 * float(discount(np.where(found.any(axis=1), found.argmax(axis=1) + 1, 0)).mean()))
-    return fmean(figures)
+        figures[test.name] = 100 * float(discount(np.where(found.any(axis=1), found.argmax(axis=1) + 1, 0)).mean())
+    if weights is None:
+        return fmean(figures.values())
+    return sum(weights[test] * figure for test, figure in figures.items())

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from nearer.adaptation.kept import Arrays, Kept, Vectors
-from nearer.adaptation.made_tests import MadeTest
+from nearer.adaptation.made_tests import AnyTest, JudgedTest, MadeTest
 from nearer.adaptation.models import encode_texts
 from nearer.adaptation.tournament import Candidates
 from nearer.adaptation.workforce import InProcess, Workforce
@@ -85,8 +85,10 @@ class Collection:
         for known in (self.encoders, self.vectors, self._held):
             known.pop(name, None)
 
-    def shown_in(self, test: MadeTest) -> tuple[Mask, NDArray[np.int64]]:
+    def shown_in(self, test: AnyTest) -> tuple[Mask, NDArray[np.int64]]:
         """Which texts this test shows, and the number of each query's answer."""
+        if isinstance(test, JudgedTest):
+            return test.shown, test.answers
         start = self._starts[test.name]
         shown = np.zeros(len(self.texts), dtype=bool)
         shown[: self.passages] = True
@@ -134,11 +136,10 @@ class Collection:
                 self._read.add(query, of_query[of_query >= 0], said[of_query >= 0])
         return numbers, scores
 
-    def measure(self, test: MadeTest, *, best: int, by: Sequence[str], key: str) -> Candidates:
+    def measure(self, test: AnyTest, *, best: int, by: Sequence[str], key: str) -> Candidates:
         """A test's candidates with everybody's scores. key: of the encoders and of what they may find."""
         shown, answers = self.shown_in(test)
-        name = f"test-{test.name.replace(' ', '-')}-{key}"
-        numbers, scores = self.candidates(name, test.queries, shown, best=best, by=by)
+        numbers, scores = self.candidates(f"{test.kept_as}-{key}", test.queries, shown, best=best, by=by)
         return Candidates(numbers, answers, scores)
 
     def nearest(

@@ -45,6 +45,38 @@ class MadeTest:
     def __len__(self) -> int:
         return len(self.queries)
 
+    @property
+    def kept_as(self) -> str:
+        """How the names begin that its candidates are kept under."""
+        return f"test-{self.name.replace(' ', '-')}"
+
+
+@dataclass(frozen=True)
+class JudgedTest:
+    """Queries, and to each the number of the text that the trusted judges put first.
+
+    Attributes:
+        name: Of the test, with `as judged` at its end.
+        queries: Texts.
+        shown: Which texts of the collection it shows.
+        answers: (queries,)
+        overlap: The mean share of a query's rarer words that its answer has.
+        kept_as: How the names begin that its candidates are kept under.
+    """
+
+    name: str
+    queries: list[str]
+    shown: NDArray[np.bool_]
+    answers: NDArray[np.int64]
+    overlap: float
+    kept_as: str
+
+    def __len__(self) -> int:
+        return len(self.queries)
+
+
+AnyTest = MadeTest | JudgedTest
+
 
 def hold_out(passages: Sequence[Passage], *, share: float, most: int, random: np.random.Generator) -> NDArray[np.bool_]:
     """Which passages are kept from training: those of a share of the documents, `most` passages at most."""
@@ -99,9 +131,8 @@ def make_written_test(passages: Sequence[Passage], written: Sequence[Written], w
     """A test of queries that a language model wrote for passages; none where they are too few."""
     views = []
     for one in {each.passage: each for each in written}.values():  # one of a passage
-        rest, rare = passages[one.passage].titled, words.of(one.query)
-        overlap = len(rare & words.of(rest)) / max(1, len(rare))
-        views.append(View(WRITTEN, one.query, one.passage, rest, overlap))
+        rest = passages[one.passage].titled
+        views.append(View(WRITTEN, one.query, one.passage, rest, words.share(one.query, rest)))
     return [_test(WRITTEN, views)] if len(views) >= FEWEST_QUERIES else []
 
 

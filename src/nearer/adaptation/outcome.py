@@ -49,7 +49,8 @@ class Outcome:
         judge: The cross-encoder that took part, or None.
         account: What was read.
         passages: How many were searched.
-        tests: By name, the number of queries, their overlap with the answers, and the base's NDCG@10.
+        tests: By name, the number of queries, their overlap with the answers, how much a point counts, and the base's
+            NDCG@10.
         judges: How much each judge counts in the lists that students learnt.
         judges_above: Points of NDCG@10 that these judges together stand above the base.
         standings: All set-ups by falling gain.

@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 from nearer.adaptation.advice import find_advice, next_commands, repeat_command
 from nearer.adaptation.label_figures import LABELS, LabelFigures
 from nearer.adaptation.outcome import Change, Outcome
-from nearer.adaptation.tournament import BASE, FASTER, LISTS, PAIRS, Contender, Standing
+from nearer.adaptation.tournament import BASE, FASTER, JUDGED, LISTS, PAIRS, Contender, Standing
 from nearer.report.chart import BETTER, WORSE, Axis, Chart, interval, linear
 from nearer.report.chart import figure as drawing
 from nearer.report.markup import (
@@ -80,8 +79,9 @@ def render_page(outcome: Outcome) -> str:
         base=last_part(outcome.base),
         judge=None if outcome.judge is None else last_part(outcome.judge),
         compared=compared,
-        ndcg_base=fmean(of_base.by_test.values()),
-        ndcg_chosen=fmean(outcome.chosen.by_test.values()),
+        ndcg_base=weighted_mean(outcome, of_base),
+        ndcg_chosen=weighted_mean(outcome, outcome.chosen),
+        has_judged=any(name.endswith(JUDGED) for name in outcome.tests),
         latency=find_latency(outcome, outcome.chosen.contender),
         names=explain_encoders(outcome),
         files=list(account["unreadable"].items())[:SHOWN_FILES],
@@ -102,6 +102,11 @@ def render_page(outcome: Outcome) -> str:
         version=VERSION,
         style=read_markup(*STYLES, HERE / "page.css"),
     )
+
+
+def weighted_mean(outcome: Outcome, standing: Standing) -> float:
+    """Of its NDCG@10 over the tests, as they count."""
+    return sum(test["weight"] * standing.by_test[name] for name, test in outcome.tests.items())
 
 
 def last_part(name: str) -> str:
@@ -147,10 +152,11 @@ def _compared(outcome: Outcome) -> Standing | None:
 
 
 def tabulate_tests(outcome: Outcome, compared: Standing | None) -> Html:
-    head = ["test", "queries", "words in common", "base"]
+    head = ["test", "queries", "words in common", "weight", "base"]
     rows = []
     for name, test in outcome.tests.items():
-        row = [name, f"{int(test['queries']):,}", f"{100 * test['overlap']:.0f} %", figure(test["base"])]
+        row = [name, f"{int(test['queries']):,}", f"{100 * test['overlap']:.0f} %", f"{100 * test['weight']:.0f} %"]
+        row.append(figure(test["base"]))
         if compared is not None:
             row += [figure(compared.by_test[name]), signed(compared.by_test[name] - test["base"])]
         rows.append(row)
@@ -216,7 +222,7 @@ def tabulate_setups(outcome: Outcome) -> Html:
         for standing in outcome.standings
     ]
     head = ["set-up", "gain", "95 % interval", "ms a query", "weights"]
-    return table("All set-ups by their gain over the base (NDCG@10 × 100, mean over the tests)", head, rows)
+    return table("All set-ups by their gain over the base (NDCG@10 × 100, weighted mean over the tests)", head, rows)
 
 
 def tabulate_details(outcome: Outcome) -> Html:

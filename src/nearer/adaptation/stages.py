@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
 
+from nearer.adaptation.judged_tests import make_judged_tests
 from nearer.adaptation.judging import Collection
 from nearer.adaptation.kept import Kept
 from nearer.adaptation.label_figures import (
@@ -19,7 +20,7 @@ from nearer.adaptation.label_figures import (
     measure_labels,
     split_labels,
 )
-from nearer.adaptation.made_tests import MadeTest, hold_out, make_tests, make_written_test
+from nearer.adaptation.made_tests import AnyTest, MadeTest, hold_out, make_tests, make_written_test
 from nearer.adaptation.models import count_weights
 from nearer.adaptation.outcome import Outcome, find_changes, measure_latency, write_documents, write_model
 from nearer.adaptation.page import write_outcome
@@ -35,6 +36,7 @@ from nearer.adaptation.tournament import (
     best_fusion,
     choose,
     hold_tournament,
+    weigh_tests,
 )
 from nearer.adaptation.writing import told_styles
 from nearer.encoder import Encoder
@@ -61,9 +63,11 @@ def run_stages(work: Work) -> Outcome:
         collection.add_encoder(name, teacher, f"teacher-{digest(name)[:8]}")
     knowing = [BASE, *work.models.teachers]
     judges = [*knowing, LEXICAL, *([RERANKER] if work.models.cross else [])]
-    first = {test.name: collection.measure(test, best=plan.best, by=knowing, key="before") for test in tests}
-    weights, above = best_fusion(first, judges, BASE)
+    first = _measure_tests(work, collection, tests, knowing, "before")
+    weights, above = best_fusion(first, judges, BASE, _weigh(work, first))
     say(f"judges to trust on this text: {_told(weights)}; {above:+.1f} points of NDCG@10 above the base")
+    work.judged = make_judged_tests(work, collection, first, weights)
+    work.test_weights = _weigh(work, {**first, **_measure_tests(work, collection, work.judged, knowing, "before")})
     by_labels = _measure_judges(work, collection, knowing, judges, weights)
     plan = _settle(work, time.perf_counter() - started, may_train(work, weights, above))
     if plan.trains:
@@ -71,10 +75,20 @@ def run_stages(work: Work) -> Outcome:
     for name, folder in work.students.items():
         collection.add_encoder(name, Encoder.load(folder, device=work.models.base.device), name)
     by = [BASE, *work.students]
-    last = {test.name: collection.measure(test, best=plan.best, by=by, key="after") for test in tests}
+    last = _measure_tests(work, collection, [*tests, *work.judged], by, "after")
     labelled = _measure_labels(work, collection, by, "after")
     decision = _decide(work, last, labelled, by, by_labels)
     return _write(work, collection, decision, last, labelled, by, weights, above, time.perf_counter() - started)
+
+
+def _measure_tests(
+    work: Work, collection: Collection, tests: Sequence[AnyTest], by: Sequence[str], key: str
+) -> dict[str, Candidates]:
+    return {test.name: collection.measure(test, best=work.plan.best, by=by, key=key) for test in tests}
+
+
+def _weigh(work: Work, tests: Mapping[str, Candidates]) -> dict[str, float]:
+    return weigh_tests(tests, Contender(BASE), reranker=work.models.cross is not None)
 
 
 def _settle(work: Work, taken: float, students: Sequence[str]) -> Plan:
@@ -114,12 +128,13 @@ def _measure_judges(
 
 @dataclass(frozen=True)
 class Decision:
-    """standings: of all set-ups in the made tests; chosen, alone: of these, the set-up and the encoder taken."""
+    """standings: of all set-ups in the tests, which have these weights; chosen, alone: the set-up and the encoder."""
 
     standings: list[Standing]
     chosen: Standing
     alone: Standing
     labels: LabelFigures | None
+    weights: dict[str, float]
 
 
 def _decide(
@@ -131,10 +146,11 @@ def _decide(
 ) -> Decision:
     base = Contender(BASE)
     contenders = all_contenders(by, reranker=work.models.cross is not None)
-    standings = hold_tournament(tests, contenders, base, seed=work.seed)
+    weights = _weigh(work, tests)
+    standings = hold_tournament(tests, contenders, base, weights=weights, seed=work.seed)
     alone = [standing for standing in standings if standing.contender.cost == (False, False)]
     if labelled is None or work.labels is None:
-        return Decision(standings, choose(standings, base), choose(alone, base), None)
+        return Decision(standings, choose(standings, base), choose(alone, base), None, weights)
     split = split_labels(len(labelled), chooses=work.labels_choose, random=work.random("split labels"))
     if work.labels_choose:
         asked = labelled.part(split.choosing)
@@ -154,7 +170,7 @@ def _decide(
         judges=judges,
         remarks=work.labels.remarks,
     )
-    return Decision(standings, chosen, chosen_alone, figures)
+    return Decision(standings, chosen, chosen_alone, figures, weights)
 
 
 def _write(
@@ -172,7 +188,8 @@ def _write(
     of_base = next(standing for standing in decision.standings if standing.contender == base)
     write_model(work.out / MODEL, collection.encoders[chosen.encoder], chosen, work.models.cross, work.judge)
     write_documents(work.out, work.documents.documents)
-    asked = {name: (collection.tests[name].queries, candidates) for name, candidates in tests.items()}
+    all_tests: list[AnyTest] = [*collection.tests.values(), *work.judged]
+    asked = {name: (test.queries, tests[name]) for name, test in collection.tests.items()}
     of_labels = None if work.labels is None or labelled is None else {LABELS: (work.labels.queries, labelled)}
     outcome = Outcome(
         folder=work.out,
@@ -182,8 +199,13 @@ def _write(
         account=work.documents.account.to_dict(),
         passages=collection.passages,
         tests={
-            name: {"queries": len(test), "overlap": test.overlap, "base": of_base.by_test[name]}
-            for name, test in collection.tests.items()
+            test.name: {
+                "queries": len(test),
+                "overlap": test.overlap,
+                "weight": decision.weights[test.name],
+                "base": of_base.by_test[test.name],
+            }
+            for test in all_tests
         },
         judges=weights,
         judges_above=above,

@@ -13,6 +13,7 @@ import numpy as np
 
 from nearer.adaptation.documents import Documents
 from nearer.adaptation.labels import Labels
+from nearer.adaptation.made_tests import JudgedTest
 from nearer.adaptation.models import Models
 from nearer.adaptation.passages import Passage
 from nearer.adaptation.plan import Plan
@@ -56,6 +57,8 @@ class Work:
     students: dict[str, Path] = field(default_factory=dict)
     rungs: list[Rung] = field(default_factory=list)
     written: dict[str, int] = field(default_factory=dict)
+    judged: list[JudgedTest] = field(default_factory=list)
+    test_weights: dict[str, float] | None = None
 
     @cached_property
     def words(self) -> RareWords:

@@ -1,9 +1,10 @@
 """Which set-up is the best on this text: an encoder alone, with BM25 beside it, with a reranker behind it.
 
-Every made test counts alike, those in other words as much as those in the documents' own: a set-up's gain is the mean
-over the tests of its NDCG@10 above that of the base. docs/adapt.md has how this rule was found, and how far it is from
-the choice that labels would make. What is chosen must be better with certainty (the whole paired bootstrap interval
-above 0), and costs no more than it needs to: of set-ups that are nearly as good as the best, the cheapest.
+A set-up's gain is the weighted mean over the tests of its NDCG@10 above that of the base. Tests are not equally hard:
+in one, all set-ups lie within a point, in another BM25 alone moves seven. So a point counts by how far the base's own
+set-ups lie apart in its test (`weigh_tests`). docs/adapt.md has how this rule was found, and how far it is from the
+choice that labels would make. What is chosen must be better with certainty (the whole paired bootstrap interval above
+0), and costs no more than it needs to: of set-ups that are nearly as good as the best, the cheapest.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from nearer.analysis.bootstrap import MeanPair, paired_bootstrap
+from nearer.analysis.bootstrap import Comparison, MeanPair, paired_bootstrap
 from nearer.search.fusion import LEXICAL, RERANKER, fuse
 
 Values = NDArray[np.float64]
@@ -25,7 +26,9 @@ BASE, LISTS, FASTER, PAIRS = "base", "lists", "lists-faster", "pairs"
 CUT = 10
 WEIGHTS = (0.0, 0.3, 1.0)
 OF_WORDS = (*WEIGHTS, 3.0)  # a small or raw encoder knows less than BM25
-NEARLY = 0.5  # points below the best that a cheaper set-up may have
+# what a cheaper set-up may lack of the best one's gain: points, and never more than this share of it
+NEARLY, NEARLY_SHARE = 0.5, 0.2
+JUDGED = "as judged"  # ends the name of a test whose answers are what the trusted judges put first
 RESAMPLES = 1000
 
 
@@ -81,6 +84,13 @@ class Candidates:
         """The number of the text that answers this query."""
         return int(self.answers[row])
 
+    def best(self, weights: Mapping[str, float]) -> NDArray[np.int64]:
+        """The number (queries,) of what comes first when judges count so much."""
+        valid = self.numbers >= 0
+        first = np.where(valid, fuse(self.scores, weights, valid), -np.inf).argmax(axis=1)
+        best: NDArray[np.int64] = self.numbers[np.arange(len(first)), first]
+        return best
+
 
 @dataclass(frozen=True)
 class Contender:
@@ -109,17 +119,22 @@ class Contender:
 
 @dataclass(frozen=True)
 class Standing:
-    """How a contender did. gain: points of NDCG@10 above the base, with its interval; by_test: its NDCG@10 of each."""
+    """How a contender did.
+
+    gain: points of NDCG@10 above the base, with its interval; by_test: its NDCG@10 of each. refuted: tests with known
+    answers say with certainty that it is worse, whatever those say whose answers are judged.
+    """
 
     contender: Contender
     gain: float
     low: float
     high: float
     by_test: dict[str, float]
+    refuted: bool = False
 
     @property
     def is_better(self) -> bool:
-        return self.low > 0
+        return self.low > 0 and not self.refuted
 
 
 @dataclass(frozen=True)
@@ -152,18 +167,65 @@ def all_contenders(encoders: Sequence[str], *, reranker: bool, lexical: bool = T
     ]
 
 
+def weigh_tests(
+    tests: Mapping[str, Measured], base: Contender, *, reranker: bool, lexical: bool = True
+) -> dict[str, float]:
+    """How much a point counts in each test; in all 1, and half of that in tests as judged where there are some.
+
+    It counts by one over the square root of how far the base's own set-ups lie apart (their standard deviation), or
+    chance would set them (the standard error of their gains), if that is more. Without the root, all tests would move
+    set-ups equally far; then a test that nobody can solve outweighs one in which BM25 finds what a raw base does not.
+    Only set-ups of the base count, so that who takes part besides changes nothing. A test in which all are alike says
+    nothing.
+    """
+    others = [each for each in all_contenders([base.encoder], reranker=reranker, lexical=lexical) if each != base]
+    counts = {}
+    for name, test in tests.items():
+        of_base = test.ndcg(base.weights)
+        gains = np.array([test.ndcg(each.weights) - of_base for each in others])
+        apart = float(np.std([0.0, *gains.mean(axis=1)]))
+        chance = float(np.sqrt(np.mean(gains.var(axis=1)) / gains.shape[1]))
+        spread = max(apart, chance)
+        counts[name] = spread**-0.5 if spread > 0 else 0.0
+    groups = [[name for name in tests if name.endswith(JUDGED) == judged] for judged in (False, True)]
+    said = [group for group in groups if sum(counts[name] for name in group) > 0]
+    if not said:
+        return dict.fromkeys(tests, 1 / len(tests))
+    weights = dict.fromkeys(tests, 0.0)
+    for group in said:
+        total = sum(counts[name] for name in group)
+        weights |= {name: counts[name] / total / len(said) for name in group}
+    return weights
+
+
 def hold_tournament(
-    tests: Mapping[str, Measured], contenders: Sequence[Contender], base: Contender, *, seed: int = 0
+    tests: Mapping[str, Measured],
+    contenders: Sequence[Contender],
+    base: Contender,
+    *,
+    weights: Mapping[str, float] | None = None,
+    seed: int = 0,
 ) -> list[Standing]:
-    """All contenders by falling gain over the base, which is one of them."""
+    """All contenders by falling gain over the base, which is one of them. weights: of the tests; None: all alike."""
+    counted = weights or dict.fromkeys(tests, 1 / len(tests))
     of_base = {name: 100 * test.ndcg(base.weights) for name, test in tests.items()}
+    known = [name for name in tests if not name.endswith(JUDGED) and counted[name]]
     standings = []
     for contender in contenders:
         figures = {name: 100 * test.ndcg(contender.weights) for name, test in tests.items()}
-        pairs = [MeanPair(figures[name], of_base[name], name) for name in tests]
-        compared = paired_bootstrap(pairs, resamples=RESAMPLES, seed=seed)
+
+        def compare(names: Sequence[str], figures: Mapping[str, Values] = figures) -> Comparison:
+            share = sum(counted[name] for name in names) / len(names)
+            pairs = [
+                MeanPair(counted[name] / share * figures[name], counted[name] / share * of_base[name], name)
+                for name in names
+            ]
+            return paired_bootstrap(pairs, resamples=RESAMPLES, seed=seed)
+
+        compared = compare([name for name in tests if counted[name]])
+        refuted = 0 < len(known) < len(tests) and compare(known).high < 0
         by_test = {name: float(values.mean()) for name, values in figures.items()}
-        standings.append(Standing(contender, compared.difference, compared.low, compared.high, by_test))
+        standings.append(Standing(contender, compared.difference, compared.low, compared.high, by_test, refuted))
     return sorted(standings, key=lambda standing: (-standing.gain, standing.contender.cost))
 
 
@@ -173,28 +235,36 @@ def choose(standings: Sequence[Standing], base: Contender) -> Standing:
     better = [standing for standing in standings if standing.is_better]
     if not better:
         return of_base
-    least = max(standing.gain for standing in better) - NEARLY
+    least = nearly(max(standing.gain for standing in better))
     return min(
         (standing for standing in better if standing.gain >= least),
         key=lambda standing: (standing.contender.cost, -standing.gain),
     )
 
 
-def best_fusion(tests: Mapping[str, Measured], judges: Sequence[str], base: str) -> tuple[dict[str, float], float]:
-    """Which judges to trust on this text, and how far above the base they stand together (points of NDCG@10).
+def nearly(best: float) -> float:
+    """The least gain that is nearly as good as the best one."""
+    return best - min(NEARLY, NEARLY_SHARE * max(0.0, best))
 
-    Every judge may count 0, 0.3 or 1. Of fusions that are nearly as good, the one of the fewest judges.
+
+def best_fusion(
+    tests: Mapping[str, Measured], judges: Sequence[str], base: str, weights: Mapping[str, float] | None = None
+) -> tuple[dict[str, float], float]:
+    """Which judges to trust on this text, and how far above the base they stand together (mean points of NDCG@10).
+
+    Every judge may count 0, 0.3 or 1. Of fusions that are nearly as good, the one of the fewest judges. weights: of the
+    tests; None: all alike.
     """
     of_base = {name: test.ndcg({base: 1.0}) for name, test in tests.items()}
+    counted = np.array([1 / len(tests) if weights is None else weights[name] for name in tests])
     found = []
-    for weights in _grid(judges):
-        gains = [100 * (test.ndcg(weights) - of_base[name]).mean() for name, test in tests.items()]
-        found.append((float(np.mean(gains)), weights))
-    best = max(gain for gain, _ in found)
-    gain, weights = min(
-        (each for each in found if each[0] >= best - NEARLY / 2), key=lambda each: (len(each[1]), -each[0])
-    )
-    return weights, gain
+    for fused in _grid(judges):
+        gains = np.array([100 * (test.ndcg(fused) - of_base[name]).mean() for name, test in tests.items()])
+        found.append((float(gains @ counted), float(gains.mean()), fused))
+    best = max(gain for gain, _, _ in found)
+    least = (best + nearly(best)) / 2  # a judge is asked once, before anything is trained: it may be dear
+    _, above, trusted = min((each for each in found if each[0] >= least), key=lambda each: (len(each[2]), -each[0]))
+    return trusted, above
 
 
 def _grid(judges: Sequence[str]) -> list[dict[str, float]]:

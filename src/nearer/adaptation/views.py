@@ -57,16 +57,20 @@ class RareWords:
     def of(self, text: str) -> set[str]:
         return set(find_words(text)) - self._common
 
+    def share(self, query: str, text: str) -> float:
+        """Which share of the query's rarer words the text has."""
+        rare = self.of(query)
+        return len(rare & self.of(text)) / max(1, len(rare))
+
 
 def find_views(passages: Sequence[Passage], numbers: Sequence[int], words: RareWords) -> list[View]:
     """All views of these passages (by their numbers), in their order."""
     found = []
     for number in numbers:
         for kind, query, rest in _cut_out(passages[number]):
-            rare = words.of(query)
-            if len(rare) < 2 or count_words(rest) < FEWEST_LEFT:
+            if len(words.of(query)) < 2 or count_words(rest) < FEWEST_LEFT:
                 continue
-            found.append(View(kind, query, number, rest, len(rare & words.of(rest)) / len(rare)))
+            found.append(View(kind, query, number, rest, words.share(query, rest)))
     return found
 
 

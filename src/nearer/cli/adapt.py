@@ -153,7 +153,7 @@ def split_columns(text: str | None) -> dict[str, str] | None:
 
 def _standings(outcome: Outcome) -> Table:
     table = Table(
-        title="Set-ups on the tests made of the text (retrieval: NDCG@10 × 100, mean over tests)", title_justify="left"
+        title="Set-ups on the tests made of the text (retrieval: NDCG@10 × 100, weighted mean)", title_justify="left"
     )
     for column in ("set-up", "gain over the base", "95 % interval", ""):
         table.add_column(column, justify="left" if column in ("set-up", "") else "right")
