@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nearer.adaptation.tournament import (
+    JUDGED,
     NEARLY,
     Candidates,
     Contender,
@@ -18,6 +19,7 @@ from nearer.adaptation.tournament import (
     best_fusion,
     choose,
     hold_tournament,
+    weigh_tests,
 )
 from nearer.evaluation.measures import ndcg
 
@@ -99,3 +101,70 @@ def test_judges_are_trusted_by_what_they_know() -> None:
     weights, above = best_fusion(nobody, ["base", "lexical", "reranker"], "base")
     assert weights == {"base": 1.0}
     assert math.isclose(above, 0.0)
+
+
+def test_a_point_counts_by_how_far_set_ups_lie_apart() -> None:
+    tests = {
+        "easy": make_candidates(1, 60, lexical=3.0),  # BM25 moves much
+        "hard": make_candidates(2, 60),
+        f"easy {JUDGED}": make_candidates(3, 60),
+    }
+    weights = weigh_tests(tests, BASE, reranker=True)
+    assert sum(weights.values()) == pytest.approx(1)
+    assert weights[f"easy {JUDGED}"] == pytest.approx(0.5)
+    # beside a plain version
+    spreads = {}
+    for name in ("easy", "hard"):
+        of_base = tests[name].ndcg(BASE.weights)
+        gains = [tests[name].ndcg(each.weights) - of_base for each in all_contenders(["base"], reranker=True)]
+        apart = np.std([gain.mean() for gain in gains])
+        chance = math.sqrt(np.mean([gain.var() / 60 for gain in gains[1:]]))
+        spreads[name] = max(apart, chance)
+    assert spreads["easy"] > spreads["hard"]
+    assert weights["hard"] / weights["easy"] == pytest.approx(math.sqrt(spreads["easy"] / spreads["hard"]))
+    # who takes part besides changes nothing
+    del tests[f"easy {JUDGED}"]
+    assert weigh_tests(tests, BASE, reranker=True)["hard"] == pytest.approx(2 * weights["hard"])
+
+
+def test_a_test_in_which_all_are_alike_says_nothing() -> None:
+    found = make_candidates(1, 40)
+    nobody = Candidates(found.numbers, np.full(40, 999), found.scores)
+    assert weigh_tests({"a": found, "b": nobody}, BASE, reranker=True) == {"a": 1.0, "b": 0.0}
+    assert weigh_tests({"a": nobody, "b": nobody}, BASE, reranker=True) == {"a": 0.5, "b": 0.5}
+    standings = hold_tournament(
+        {"a": found, "b": nobody}, [BASE, Contender("student")], BASE, weights={"a": 1.0, "b": 0.0}
+    )
+    alone = hold_tournament({"a": found}, [BASE, Contender("student")], BASE)
+    assert [standing.gain for standing in standings] == [standing.gain for standing in alone]
+
+
+@given(st.floats(0, 1), st.integers(0, 100))
+def test_a_gain_is_the_weighted_mean(share: float, seed: int) -> None:
+    tests = {"a": make_candidates(seed), "b": make_candidates(seed + 1)}
+    weights = {"a": share, "b": 1 - share}
+    for each in hold_tournament(tests, [BASE, Contender("student")], BASE, weights=weights):
+        gains = {
+            name: (100 * (test.ndcg(each.contender.weights) - test.ndcg(BASE.weights))).mean()
+            for name, test in tests.items()
+        }
+        assert each.gain == pytest.approx(share * gains["a"] + (1 - share) * gains["b"], abs=1e-9)
+
+
+def test_what_known_answers_refute_is_not_chosen() -> None:
+    tests = {"known": make_candidates(1, 60, base=4.0), f"known {JUDGED}": make_candidates(2, 60, student=20.0)}
+    weights = {"known": 0.2, f"known {JUDGED}": 0.8}
+    standings = hold_tournament(tests, [BASE, Contender("student")], BASE, weights=weights)
+    student = next(standing for standing in standings if standing.contender != BASE)
+    assert student.low > 0
+    assert student.refuted
+    assert choose(standings, BASE).contender == BASE
+
+
+def test_what_judges_put_first() -> None:
+    found = make_candidates(5)
+    best = found.best({"base": 1.0})
+    for row, number in enumerate(best.tolist()):
+        there = found.numbers[row] >= 0
+        assert number == found.numbers[row][there][found.scores["base"][row][there].argmax()]
+    assert (Candidates(found.numbers, best, found.scores).ranks({"base": 1.0}) == 1).all()
