@@ -15,10 +15,8 @@ domains=$1 model=$2 teacher=$3 judge=$4 out=$5 seeds=${6:-0 1 2} budget=${7:-10m
 rows=" ${ROWS:-adapt log llm simcse gpl} "
 mkdir -p "$out"
 
-at_once() { # COMMAND…: in the background, AT_ONCE of them
-    while [ "$(jobs -rp | wc -l)" -ge "${AT_ONCE:-3}" ]; do wait -n || true; done
-    { "$@" || echo "failed: $* (see its log in $out)" >&2; } &
-}
+AT_ONCE=${AT_ONCE:-3}
+source "$(dirname "$0")/side_by_side.sh"
 
 adapted() { # NAME SEED DOMAIN [MORE…]
     local name=$1 seed=$2 domain=$3

@@ -12,6 +12,8 @@ domain=$1 model=$2 teacher=$3 judge=$4 out=$5 seeds=${6:-0 1 2}
 steps=${STEPS:-2000} queries=${QUERIES:-16000}
 split=$(basename "$(ls "$domain"/qrels/*.tsv | head -n 1)" .tsv)
 mkdir -p "$out"
+AT_ONCE=${AT_ONCE:-3}
+source "$(dirname "$0")/side_by_side.sh"
 
 fail() { # NAME
     echo "failed: $1 (see $out/$1.log)" >&2
@@ -50,8 +52,7 @@ row() { # NAME SEED
 
 for seed in $seeds; do
     for name in ${ONLY:-narrow wider longer faster fastest vectors}; do
-        while [ "$(jobs -rp | wc -l)" -ge "${AT_ONCE:-3}" ]; do wait -n || true; done
-        { row "$name" "$seed" || echo "failed: $name $seed (see its log in $out)" >&2; } &
+        at_once row "$name" "$seed"
     done
 done
 wait

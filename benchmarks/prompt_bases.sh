@@ -12,6 +12,7 @@
 set -euo pipefail
 model=$1 corpus=$2 data=$3 out=$4 seeds=${5:-0,1,2} generator=${6:-null}
 mkdir -p "$out"
+source "$(dirname "$0")/side_by_side.sh"
 
 evaluated() { # NAME MORE…
     if [ -f "$out/untrained-$1.json" ]; then return; fi
@@ -77,7 +78,6 @@ all=${ONLY:-untrained simcse simcse-cls-mlm promptbert promptbert-without-denois
     diffcse diffcse-without-detection tsdae teachers rankcse rankcse-large rankencoder}
 for name in $all; do
     if [ "$name" = rankcse ] || [ "$name" = rankencoder ]; then wait; fi # for the runs that they learn from
-    while [ "$(jobs -rp | wc -l)" -ge "${AT_ONCE:-1}" ]; do wait -n || true; done
-    { row "$name" || echo "failed: $name (see its log in $out)" >&2; } &
+    at_once row "$name"
 done
 wait
