@@ -104,6 +104,7 @@ class LabelFigures:
         correlation: Spearman's, between the gains of all set-ups by the made tests and by all labelled queries.
         judges: NDCG@10 of each judge alone, and of the trusted ones together, by all labelled queries.
         remarks: What is to be said of the labels.
+        refit: The standing of the chosen set-up with its encoder trained again on all documents, where it was.
     """
 
     queries: int
@@ -115,6 +116,7 @@ class LabelFigures:
     correlation: float | None
     judges: dict[str, float]
     remarks: list[str]
+    refit: Standing | None = None
 
 
 @dataclass(frozen=True)

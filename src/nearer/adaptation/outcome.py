@@ -15,6 +15,7 @@ import numpy as np
 from nearer.adaptation.documents import Document
 from nearer.adaptation.judging import Collection
 from nearer.adaptation.label_figures import LABELS, LabelFigures
+from nearer.adaptation.refit import Refit
 from nearer.adaptation.tournament import BASE, Contender, Measured, Rung, Standing, discount
 from nearer.encoder import Encoder
 from nearer.search.fusion import LEXICAL, RERANKER
@@ -68,6 +69,7 @@ class Outcome:
         labels: What labelled queries say, where there are any.
         written: By style, how many queries of the language model students learnt from.
         rungs: Where students were compared on their way, and which were dropped.
+        refit: The chosen student trained again on all documents, where there was time.
     """
 
     folder: Path
@@ -94,6 +96,7 @@ class Outcome:
     labels: LabelFigures | None = None
     written: dict[str, int] = field(default_factory=dict)
     rungs: list[Rung] = field(default_factory=list)
+    refit: Refit | None = None
 
     @property
     def is_better(self) -> bool:
@@ -135,6 +138,9 @@ def tell_labels(outcome: Outcome) -> list[str]:
     }
     figures = {standing.contender: standing.by_test[LABELS] for standing in labels.standings}
     told = ", ".join(f"{figures[contender]:.1f} for {name}" for contender, name in named.items())
+    if labels.refit is not None:
+        again = f"{labels.chosen.contender.name} trained again on all documents"
+        told += f", {labels.refit.by_test[LABELS]:.1f} for {again}"
     lines = [f"{who}: NDCG@10 {told}"]
     order = f"of made tests and labels over the {len(outcome.standings)} set-ups"
     if labels.correlation is None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
+from nearer.adaptation.halving import Student
 from nearer.adaptation.judged_tests import make_judged_tests
 from nearer.adaptation.judging import Collection
 from nearer.adaptation.kept import Kept
@@ -15,6 +16,7 @@ from nearer.adaptation.label_figures import (
     LABELS,
     LabelFigures,
     LabelledCandidates,
+    Split,
     choose_by_labels,
     correlate,
     measure_labels,
@@ -24,7 +26,8 @@ from nearer.adaptation.made_tests import AnyTest, MadeTest, hold_out, make_tests
 from nearer.adaptation.models import count_weights
 from nearer.adaptation.outcome import Outcome, find_changes, measure_latency, write_documents, write_model
 from nearer.adaptation.page import write_outcome
-from nearer.adaptation.plan import Plan, settle, told_seconds
+from nearer.adaptation.plan import Plan, parse_budget, settle, told_seconds
+from nearer.adaptation.refit import REFIT, Refit, may_refit, refit
 from nearer.adaptation.state import MODEL, WORK, Work, digest, keep_settled_plan
 from nearer.adaptation.students import may_train, train_students
 from nearer.adaptation.tournament import (
@@ -70,14 +73,18 @@ def run_stages(work: Work) -> Outcome:
     work.test_weights = _weigh(work, {**first, **_measure_tests(work, collection, work.judged, knowing, "before")})
     by_labels = _measure_judges(work, collection, knowing, judges, weights)
     plan = _settle(work, time.perf_counter() - started, may_train(work, weights, above))
-    if plan.trains:
-        train_students(work, collection, ~held_out, weights, above)
+    training = time.perf_counter()
+    students = train_students(work, collection, ~held_out, weights, above) if plan.trains else []
+    training = time.perf_counter() - training
     for name, folder in work.students.items():
         collection.add_encoder(name, Encoder.load(folder, device=work.models.base.device), name)
     by = [BASE, *work.students]
     last = _measure_tests(work, collection, [*tests, *work.judged], by, "after")
     labelled = _measure_labels(work, collection, by, "after")
     decision = _decide(work, last, labelled, by, by_labels)
+    left = parse_budget(work.asked["budget"]) - (time.perf_counter() - started) - training
+    if may_refit(work, decision.chosen.contender.encoder, students, held_out, left):
+        decision = _refit(work, collection, decision, students, weights)
     return _write(work, collection, decision, last, labelled, by, weights, above, time.perf_counter() - started)
 
 
@@ -128,13 +135,40 @@ def _measure_judges(
 
 @dataclass(frozen=True)
 class Decision:
-    """standings: of all set-ups in the tests, which have these weights; chosen, alone: the set-up and the encoder."""
+    """standings: of all set-ups in the tests, which have these weights; chosen, alone: the set-up and the encoder.
+    refit: the encoder that is trained again afterwards."""
 
     standings: list[Standing]
     chosen: Standing
     alone: Standing
     labels: LabelFigures | None
     weights: dict[str, float]
+    refit: Refit | None = None
+
+
+def _refit(
+    work: Work, collection: Collection, decision: Decision, students: Sequence[Student], weights: dict[str, float]
+) -> Decision:
+    """With the chosen encoder trained again, and what labels say of it."""
+    chosen, labels = decision.chosen.contender, decision.labels
+    made = refit(work, collection, chosen.encoder, students, weights)
+    if made is not None and made.kept and labels is not None:
+        labels = replace(labels, refit=_measure_refit(work, collection, chosen))
+    return replace(decision, refit=made, labels=labels)
+
+
+def _measure_refit(work: Work, collection: Collection, chosen: Contender) -> Standing:
+    """The chosen set-up with the encoder that was trained again, by the labelled queries that measure."""
+    labelled = _measure_labels(work, collection, [BASE, chosen.encoder, REFIT], REFIT)
+    assert labelled is not None
+    measuring = labelled.part(_split_labels(work, labelled).measuring)
+    base, again = Contender(BASE), replace(chosen, encoder=REFIT)
+    standings = hold_tournament({LABELS: measuring}, [base, again], base, seed=work.seed)
+    return next(standing for standing in standings if standing.contender == again)
+
+
+def _split_labels(work: Work, labelled: LabelledCandidates) -> Split:
+    return split_labels(len(labelled), chooses=work.labels_choose, random=work.random("split labels"))
 
 
 def _decide(
@@ -151,7 +185,7 @@ def _decide(
     alone = [standing for standing in standings if standing.contender.cost == (False, False)]
     if labelled is None or work.labels is None:
         return Decision(standings, choose(standings, base), choose(alone, base), None, weights)
-    split = split_labels(len(labelled), chooses=work.labels_choose, random=work.random("split labels"))
+    split = _split_labels(work, labelled)
     if work.labels_choose:
         asked = labelled.part(split.choosing)
         chosen, chosen_alone = (choose_by_labels(asked, each, base, seed=work.seed) for each in (standings, alone))
@@ -186,7 +220,8 @@ def _write(
 ) -> Outcome:
     base, chosen = Contender(BASE), decision.chosen.contender
     of_base = next(standing for standing in decision.standings if standing.contender == base)
-    write_model(work.out / MODEL, collection.encoders[chosen.encoder], chosen, work.models.cross, work.judge)
+    handed_over = REFIT if decision.refit is not None and decision.refit.kept else chosen.encoder
+    write_model(work.out / MODEL, collection.encoders[handed_over], chosen, work.models.cross, work.judge)
     write_documents(work.out, work.documents.documents)
     all_tests: list[AnyTest] = [*collection.tests.values(), *work.judged]
     asked = {name: (test.queries, tests[name]) for name, test in collection.tests.items()}
@@ -224,6 +259,7 @@ def _write(
         labels=decision.labels,
         written=work.written,
         rungs=work.rungs,
+        refit=decision.refit,
     )
     write_outcome(outcome)
     return outcome

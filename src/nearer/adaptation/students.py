@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nearer.adaptation.halving import Student, train_by_halving, train_student
 from nearer.adaptation.judging import Collection
@@ -43,22 +44,19 @@ def may_train(work: Work, weights: dict[str, float], above: float) -> list[str]:
 def train_students(
     work: Work,
     collection: Collection,
-    trained: np.ndarray[Any, np.dtype[np.bool_]],
+    trained: NDArray[np.bool_],
     weights: dict[str, float],
     above: float,
-) -> None:
+) -> list[Student]:
     """Those that may train, if there is time for them and enough to learn from."""
     plan, say = work.plan, work.say
     names = may_train(work, weights, above)
-    unlike = set() if work.labels is None else work.labels.keys  # what is measured with is not learnt from
-    enough = MOST_VIEWS if PAIRS in names else plan.to_learn + len(unlike)
-    views = find_training_views(work.passages, trained, work.words, work.random("views"), count=enough)
-    views = [view for view in views if key_of(view.query) not in unlike]
+    views = find_learnt_views(work, trained, MOST_VIEWS if PAIRS in names else plan.to_learn)
     written: list[Written] = []
     if work.writer is not None and plan.written and names:
         numbers = np.flatnonzero(trained).tolist()
         folder = work.out / WORK / "written-to-learn"
-        written = work.write(numbers, folder, plan.written, unlike)
+        written = work.write(numbers, folder, plan.written, _measured_keys(work))
         say(f"{len(written):,} queries written to learn from: {told_styles(written)}")
         work.written = count_styles(written)
     steps, start = plan.steps, work.model
@@ -68,7 +66,9 @@ def train_students(
     students: list[Student] = []
     if LISTS in names:
         queries = draw_queries(views, work.log, plan.to_learn, work.random("queries"), written)
-        students += _of_lists(work, collection, trained, queries, weights, start, faster=FASTER in names)
+        work.asked_by_model = written
+        if write_lists_of(work, collection, trained, queries, weights, work.out / LISTS, LISTS):
+            students += _of_lists(work, weights, start, faster=FASTER in names)
     else:
         say(
             "no student learns lists: no judge at hand knows more of this text than the base (a teacher or judge might)"
@@ -82,20 +82,32 @@ def train_students(
         work.students = train_by_halving(work, collection, students, steps)
     else:
         work.students = {student.name: train_student(work, student) for student in students}
+    return students
 
 
-def _of_lists(
+def find_learnt_views(work: Work, trained: NDArray[np.bool_], count: int) -> list[View]:
+    """So many, without labelled queries: what is measured with is not learnt from."""
+    unlike = _measured_keys(work)
+    enough = count + len(unlike)
+    views = find_training_views(work.passages, trained, work.words, work.random("views"), count=enough)
+    return [view for view in views if key_of(view.query) not in unlike]
+
+
+def _measured_keys(work: Work) -> set[str]:
+    return set() if work.labels is None else set(work.labels.keys)
+
+
+def write_lists_of(
     work: Work,
     collection: Collection,
-    trained: np.ndarray[Any, np.dtype[np.bool_]],
+    trained: NDArray[np.bool_],
     queries: TrainingQueries,
     weights: dict[str, float],
-    start: str,
-    *,
-    faster: bool,
-) -> list[Student]:
-    """One that learns lists, and one that learns them `faster` if there is time for two."""
-    plan, folder = work.plan, work.out / LISTS
+    folder: Path,
+    key: str,
+) -> bool:
+    """Scored lists of these queries; False: too few to train with, which is told. key: what scores are kept under."""
+    plan = work.plan
     count = write_material(
         folder,
         collection,
@@ -105,12 +117,17 @@ def _of_lists(
         best=listed(plan),
         by=[BASE, *work.models.teachers],
         fewest=2 * plan.per_query,
-        key=LISTS,
+        key=key,
         reranked=bool(weights.get(RERANKER)),
     )
     if count < plan.batch:
         work.say(f"no student learns lists: {count:,} are too few for a batch of {plan.batch}")
-        return []
+    return count >= plan.batch
+
+
+def _of_lists(work: Work, weights: dict[str, float], start: str, *, faster: bool) -> list[Student]:
+    """One that learns lists, and one that learns them `faster` if there is time for two."""
+    plan, folder = work.plan, work.out / LISTS
     teachers = _best_teacher(work, weights)
     settings: dict[str, Any] = {"batch_size": plan.batch, "passages_per_query": plan.per_query}
     students = [Student(LISTS, LISTS, folder, settings, start, teachers)]
@@ -129,7 +146,7 @@ def _of_pairs(work: Work, views: Sequence[View], written: Sequence[Written], sta
     return [Student(PAIRS, "simcse-pairs-wiki-mini", path, settings, start)]
 
 
-def _pretrain(work: Work, trained: np.ndarray[Any, np.dtype[np.bool_]], steps: int) -> Path:
+def _pretrain(work: Work, trained: NDArray[np.bool_], steps: int) -> Path:
     """The base after TSDAE on the sentences that no test holds out; students start from it."""
     learnt = {passage.document for passage, is_trained in zip(work.passages, trained, strict=True) if is_trained}
     documents = [document for document in work.documents.documents if document.id in learnt]
