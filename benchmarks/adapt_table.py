@@ -61,6 +61,9 @@ def rows_of(results: Sequence[Mapping[str, Any]]) -> dict[str, list[float]]:
         for encoder in dict.fromkeys(contender.encoder for contender in value):
             if encoder != BASE:
                 rows[f"student {encoder} alone"].append(value[Contender(encoder)])
+        for name, what in (("refit", "chosen set-up"), ("refit_alone", "its encoder alone")):
+            if labels.get(name):
+                rows[f"{what}, trained again on all documents"].append(labels[name]["by_test"]["labels"])
         for judge, score in labels["judges"].items():
             rows[f"judge {judge}"].append(score)
         if labels["correlation"] is not None:

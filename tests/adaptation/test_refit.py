@@ -68,6 +68,7 @@ def test_the_chosen_student_learns_from_all_documents(
     assert found.labels is not None
     assert found.labels.refit is not None
     assert found.labels.refit.contender == Contender("refit")
+    assert found.labels.refit_alone == found.labels.refit  # nothing stands beside it
     assert any("trained again on all documents" in line for line in tell_labels(found))
     page = (out / "report.html").read_text()
     assert "with the documents that the tests had held out, and this is what lies in the folder" in page

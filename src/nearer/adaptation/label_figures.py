@@ -105,6 +105,7 @@ class LabelFigures:
         judges: NDCG@10 of each judge alone, and of the trusted ones together, by all labelled queries.
         remarks: What is to be said of the labels.
         refit: The standing of the chosen set-up with its encoder trained again on all documents, where it was.
+        refit_alone: That of this encoder alone.
     """
 
     queries: int
@@ -117,6 +118,7 @@ class LabelFigures:
     judges: dict[str, float]
     remarks: list[str]
     refit: Standing | None = None
+    refit_alone: Standing | None = None
 
 
 @dataclass(frozen=True)

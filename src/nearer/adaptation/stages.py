@@ -153,18 +153,20 @@ def _refit(
     chosen, labels = decision.chosen.contender, decision.labels
     made = refit(work, collection, chosen.encoder, students, weights)
     if made is not None and made.kept and labels is not None:
-        labels = replace(labels, refit=_measure_refit(work, collection, chosen))
+        again, alone = _measure_refit(work, collection, chosen)
+        labels = replace(labels, refit=again, refit_alone=alone)
     return replace(decision, refit=made, labels=labels)
 
 
-def _measure_refit(work: Work, collection: Collection, chosen: Contender) -> Standing:
-    """The chosen set-up with the encoder that was trained again, by the labelled queries that measure."""
+def _measure_refit(work: Work, collection: Collection, chosen: Contender) -> tuple[Standing, Standing]:
+    """The chosen set-up with the encoder that was trained again, and this alone, by the queries that measure."""
     labelled = _measure_labels(work, collection, [BASE, chosen.encoder, REFIT], REFIT)
     assert labelled is not None
     measuring = labelled.part(_split_labels(work, labelled).measuring)
-    base, again = Contender(BASE), replace(chosen, encoder=REFIT)
-    standings = hold_tournament({LABELS: measuring}, [base, again], base, seed=work.seed)
-    return next(standing for standing in standings if standing.contender == again)
+    base, again, alone = Contender(BASE), replace(chosen, encoder=REFIT), Contender(REFIT)
+    standings = hold_tournament({LABELS: measuring}, [base, again, alone], base, seed=work.seed)
+    by_contender = {standing.contender: standing for standing in standings}
+    return by_contender[again], by_contender[alone]
 
 
 def _split_labels(work: Work, labelled: LabelledCandidates) -> Split:
