@@ -9,13 +9,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from test_made_tests import passage, words_of
 
 from nearer.adaptation import judging, material
 from nearer.adaptation.judging import Collection
 from nearer.adaptation.kept import Kept
 from nearer.adaptation.made_tests import MadeTest, make_tests
-from nearer.adaptation.material import TrainingQueries, draw_queries, find_training_views, write_material, write_pairs
+from nearer.adaptation.material import (
+    TrainingQueries,
+    draw_queries,
+    find_training_views,
+    keep_answered,
+    write_material,
+    write_pairs,
+)
 from nearer.adaptation.passages import Passage
 from nearer.adaptation.views import ASKED, View
 from nearer.encoder import Encoder
@@ -199,3 +208,33 @@ def test_pairs_are_one_of_a_passage(held: np.ndarray, tmp_path: Path) -> None:
     count = write_pairs(tmp_path / "pairs.jsonl", views)
     assert 0 < count <= 70
     assert len((tmp_path / "pairs.jsonl").read_text().splitlines()) == count
+
+
+def test_nearness_is_the_mean_cosine_of_the_nearest(collection: Collection, held: np.ndarray) -> None:
+    shown = np.concatenate([~held, np.zeros(len(collection.texts) - 120, dtype=bool)])
+    queries = [passage(number).text for number in (60, 70, 80)]
+    left_out = np.array([60, -1, 80])
+    found = collection.nearness("nearness", queries, "base", shown, left_out, best=3)
+    encoder, vectors = collection.encoders["base"], collection.vectors["base"]
+    for row, query in enumerate(encoder.encode(queries)):
+        unit = query / np.linalg.norm(query)
+        cosines = sorted(float(vectors[n] @ unit) for n in np.flatnonzero(shown) if n != left_out[row])
+        assert found[row] == pytest.approx(np.mean(cosines[-3:]), abs=1e-3)
+    # it is kept, so that an interrupted run goes on with the same queries
+    again = collection.nearness("nearness", ["something else"] * 3, "base", shown, left_out, best=3)
+    assert again.tolist() == found.tolist()
+
+
+@given(st.lists(st.tuples(st.sampled_from(["title", "sentence"]), st.floats(0, 1)), min_size=1, max_size=30), st.data())
+def test_of_each_kind_the_nearest_queries_are_kept(rows: list[tuple[str, float]], data: st.DataObject) -> None:
+    views = [View(kind, f"query {number}", number, "rest", 0.0) for number, (kind, _) in enumerate(rows)]
+    nearness = np.array([value for _, value in rows], dtype=np.float32)
+    count = data.draw(st.integers(1, len(rows)))
+    kept = keep_answered(views, nearness, count)
+    assert [view.passage for view in kept] == sorted(view.passage for view in kept)
+    for kind in {kind for kind, _ in rows}:
+        own = [view.passage for view in views if view.kind == kind]
+        there = [view.passage for view in kept if view.kind == kind]
+        assert len(there) == round(len(own) * count / len(rows))
+        dropped = set(own) - set(there)
+        assert all(nearness[one] >= nearness[other] for one in there for other in dropped)

@@ -179,6 +179,18 @@ class Collection:
         nearest = np.argsort(-np.concatenate(scores, axis=1), axis=1, kind="stable")[:, :count]
         return np.take_along_axis(np.concatenate(numbers, axis=1), nearest, axis=1).astype(np.int64)
 
+    def nearness(
+        self, name: str, queries: Sequence[str], encoder: str, shown: Mask, left_out: NDArray[np.int64], *, best: int
+    ) -> NDArray[np.float32]:
+        """Of each query, the mean cosine of the `best` texts nearest to it. It is kept under `name`."""
+
+        def make() -> Arrays:
+            vectors = encode_texts(self.encoders[encoder], queries)
+            numbers = self.nearest(vectors, encoder, shown, left_out, best=best)
+            return {"nearness": self._dots(vectors, encoder, numbers).mean(axis=1)}
+
+        return self.kept.get(name, make)["nearness"].astype(np.float32)
+
     def _vectors_on(self, device: torch.device, encoder: str, part: slice) -> torch.Tensor:
         vectors = self.vectors[encoder]
         if device.type == "cpu" or vectors.nbytes > HELD:

@@ -90,6 +90,17 @@ def _asked_first(passages: Sequence[Passage], order: Sequence[int], most: int) -
     return [*asked, *(number for number in order if number not in first)]
 
 
+def keep_answered(views: Sequence[View], nearness: NDArray[np.float32], count: int) -> list[View]:
+    """So many of them in their order, of each kind the same share: those that the nearest texts are nearest to."""
+    kept: list[int] = []
+    kinds = np.array([view.kind for view in views])
+    for kind in dict.fromkeys(kinds.tolist()):
+        numbers = np.flatnonzero(kinds == kind)
+        best = numbers[np.argsort(-nearness[numbers], kind="stable")]
+        kept += best[: round(len(numbers) * count / len(views))].tolist()
+    return [views[number] for number in sorted(kept)]
+
+
 def draw_queries(
     views: Sequence[View],
     log: Sequence[str],

@@ -17,7 +17,7 @@ from nearer.adaptation.halving import Student, measure_alone, train_student
 from nearer.adaptation.judging import Collection
 from nearer.adaptation.material import draw_queries
 from nearer.adaptation.state import WORK, Work
-from nearer.adaptation.students import find_learnt_views, write_lists_of
+from nearer.adaptation.students import find_answered_views, write_lists_of
 from nearer.adaptation.tournament import LISTS
 from nearer.encoder import Encoder
 from nearer.storage.sealed import read_sealed_json, write_sealed_json
@@ -58,7 +58,7 @@ def refit(
 ) -> Refit | None:
     """Train it, and add it to the collection if it is kept; None where there is too little to learn from."""
     everything = np.ones(collection.passages, dtype=bool)
-    views = find_learnt_views(work, everything, work.plan.to_learn)
+    views = find_answered_views(work, collection, everything, weights, REFIT)
     queries = draw_queries(views, work.log, work.plan.to_learn, work.random("queries"), work.asked_by_model)
     folder = work.out / f"{LISTS}-of-all"
     if not write_lists_of(work, collection, everything, queries, dict(weights), folder, REFIT):

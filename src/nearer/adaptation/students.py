@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,14 @@ from numpy.typing import NDArray
 from nearer.adaptation.halving import Student, train_by_halving, train_student
 from nearer.adaptation.judging import Collection
 from nearer.adaptation.labels import key_of
-from nearer.adaptation.material import TrainingQueries, draw_queries, find_training_views, write_material, write_pairs
+from nearer.adaptation.material import (
+    TrainingQueries,
+    draw_queries,
+    find_training_views,
+    keep_answered,
+    write_material,
+    write_pairs,
+)
 from nearer.adaptation.passages import count_words, document_sentences
 from nearer.adaptation.plan import listed
 from nearer.adaptation.state import WORK, Work
@@ -26,6 +33,7 @@ from nearer.storage.whole import write_whole
 
 WORTH_LEARNING = 0.5  # points that judges must stand above the base
 FEWEST_PAIRS = 64
+OVERSAMPLED, ANSWERED_BY = 2, 5  # times as many queries as are learnt from; passages that are near to a good one
 MOST_VIEWS = 200_000  # that pairs are chosen from: more than any training reads, and each holds its passage
 FASTER_RATE = 1e-4  # twice the recipe's: it is better on some texts and worse on others (docs/results.md)
 FEWEST_WORDS = 4  # of a sentence
@@ -51,7 +59,10 @@ def train_students(
     """Those that may train, if there is time for them and enough to learn from."""
     plan, say = work.plan, work.say
     names = may_train(work, weights, above)
-    views = find_learnt_views(work, trained, MOST_VIEWS if PAIRS in names else plan.to_learn)
+    if PAIRS in names:
+        views = find_learnt_views(work, trained, MOST_VIEWS)
+    else:
+        views = find_answered_views(work, collection, trained, weights, LISTS)
     written: list[Written] = []
     if work.writer is not None and plan.written and names:
         numbers = np.flatnonzero(trained).tolist()
@@ -91,6 +102,29 @@ def find_learnt_views(work: Work, trained: NDArray[np.bool_], count: int) -> lis
     enough = count + len(unlike)
     views = find_training_views(work.passages, trained, work.words, work.random("views"), count=enough)
     return [view for view in views if key_of(view.query) not in unlike]
+
+
+def find_answered_views(
+    work: Work, collection: Collection, trained: NDArray[np.bool_], weights: Mapping[str, float], key: str
+) -> list[View]:
+    """Queries to learn from, the better half of twice as many where the text has so many.
+
+    Of sentences and questions that were copied, many ask for nothing ("What does that mean?"), so their lists are in no
+    order that is worth learning. Real queries have passages that are near to them (docs/adapt.md has how near), by the
+    teacher that counts most, or the base. key: what this is kept under.
+    """
+    count = work.plan.to_learn
+    views = find_learnt_views(work, trained, OVERSAMPLED * count)
+    if len(views) <= count:
+        return views
+    shown = np.zeros(len(collection.texts), dtype=bool)
+    shown[: collection.passages] = trained
+    encoder = max(work.models.teachers, key=lambda name: weights.get(name, 0.0), default=BASE)
+    encoder = encoder if weights.get(encoder) else BASE
+    sources = np.array([view.passage for view in views], dtype=np.int64)
+    queries = [view.query for view in views]
+    nearness = collection.nearness(f"nearness-{key}", queries, encoder, shown, sources, best=ANSWERED_BY)
+    return keep_answered(views, nearness, count)
 
 
 def _measured_keys(work: Work) -> set[str]:
