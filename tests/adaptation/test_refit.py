@@ -108,3 +108,19 @@ def test_when_it_is_not_worth_it(
     assert found.refit is None
     assert not (tmp_path / "out" / "runs" / "refit").exists()
     assert "trained again" not in (tmp_path / "out" / "report.html").read_text()
+
+
+def test_it_goes_on_after_an_interruption_however_little_time_is_left(
+    start: Callable[..., Outcome], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*given: Any, **more: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(refit, "measure_alone", lambda *given: 50.0)
+    with monkeypatch.context() as patched:
+        patched.setattr(refit, "train_student", interrupt)
+        with pytest.raises(KeyboardInterrupt, match="the same command goes on"):
+            start()
+    monkeypatch.setattr(stages, "parse_budget", lambda text: 0.0)
+    assert start().refit == refit.Refit("lists", 50.0, 50.0, kept=True)
+    assert is_handed_over(tmp_path / "out", "refit")
