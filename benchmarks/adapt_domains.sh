@@ -40,7 +40,8 @@ scored() { # NAME DOMAIN MODEL
     if [ -f "$out/$1.json" ]; then return; fi
     local split
     split=$(basename "$(ls "$domains/$2"/qrels/*.tsv | head -n 1)" .tsv)
-    nearer evaluate "$3" --max-length 256 --tasks "retrieval:$domains/$2?split=$split" --json "$out/$1.json" > "$out/$1.scores" 2>&1
+    nearer evaluate "$3" --max-length 256 --tasks "retrieval:$domains/$2?split=$split" --json "$out/$1.json" \
+        > "$out/$1.scores" 2>&1
 }
 
 for domain in ${ONLY:-cranfield cosqa fiqa}; do

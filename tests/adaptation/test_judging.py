@@ -21,7 +21,7 @@ from nearer.adaptation.material import (
     TrainingQueries,
     draw_queries,
     find_training_views,
-    keep_answered,
+    keep_answerable,
     write_material,
     write_pairs,
 )
@@ -230,7 +230,7 @@ def test_of_each_kind_the_nearest_queries_are_kept(rows: list[tuple[str, float]]
     views = [View(kind, f"query {number}", number, "rest", 0.0) for number, (kind, _) in enumerate(rows)]
     nearness = np.array([value for _, value in rows], dtype=np.float32)
     count = data.draw(st.integers(1, len(rows)))
-    kept = keep_answered(views, nearness, count)
+    kept = keep_answerable(views, nearness, count)
     assert [view.passage for view in kept] == sorted(view.passage for view in kept)
     for kind in {kind for kind, _ in rows}:
         own = [view.passage for view in views if view.kind == kind]

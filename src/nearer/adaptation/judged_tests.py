@@ -49,9 +49,7 @@ def _of_log(work: Work, collection: Collection, count: int, weights: Mapping[str
     order = work.random("log").permutation(len(work.log)).tolist()
     queries = [work.log[number] for number in order[:count]]
     work.log = [work.log[number] for number in sorted(order[count:])]
-    shown = np.zeros(len(collection.texts), dtype=bool)
-    shown[: collection.passages] = True
-    asked = JudgedTest(LOG, queries, shown, np.zeros(count, dtype=np.int64), 0.0, "test-log")
+    asked = JudgedTest(LOG, queries, collection.show(), np.zeros(count, dtype=np.int64), 0.0, "test-log")
     found = collection.measure(asked, best=work.plan.best, by=list(collection.encoders), key="before")
     answers = found.best(weights)
     return replace(asked, answers=answers, overlap=_overlap(work, collection, queries, answers))

@@ -85,13 +85,18 @@ class Collection:
         for known in (self.encoders, self.vectors, self._held):
             known.pop(name, None)
 
+    def show(self, passages: Mask | bool = True) -> Mask:
+        """A mask that shows these passages (True: all), and nothing of what they say in tests."""
+        shown = np.zeros(len(self.texts), dtype=bool)
+        shown[: self.passages] = passages
+        return shown
+
     def shown_in(self, test: AnyTest) -> tuple[Mask, NDArray[np.int64]]:
         """Which texts this test shows, and the number of each query's answer."""
         if isinstance(test, JudgedTest):
             return test.shown, test.answers
         start = self._starts[test.name]
-        shown = np.zeros(len(self.texts), dtype=bool)
-        shown[: self.passages] = True
+        shown = self.show()
         shown[test.passages] = False
         shown[start : start + len(test)] = True
         return shown, np.arange(start, start + len(test))

@@ -140,9 +140,7 @@ def measure_labels(
     collection: Collection, passages: Sequence[Passage], labels: Labels, *, best: int, by: Sequence[str], key: str
 ) -> LabelledCandidates:
     """The labelled queries' candidates among all passages, with everybody's scores."""
-    shown = np.zeros(len(collection.texts), dtype=bool)
-    shown[: collection.passages] = True
-    numbers, scores = collection.candidates(f"labels-{key}", labels.queries, shown, best=best, by=by)
+    numbers, scores = collection.candidates(f"labels-{key}", labels.queries, collection.show(), best=best, by=by)
     number_of: dict[str, int] = {}
     documents = np.array([number_of.setdefault(passage.document, len(number_of)) for passage in passages])
     gains = [{number_of[id]: gain for id, gain in answers.items()} for answers in labels.gains]

@@ -90,8 +90,8 @@ def _asked_first(passages: Sequence[Passage], order: Sequence[int], most: int) -
     return [*asked, *(number for number in order if number not in first)]
 
 
-def keep_answered(views: Sequence[View], nearness: NDArray[np.float32], count: int) -> list[View]:
-    """So many of them in their order, of each kind the same share: those that the nearest texts are nearest to."""
+def keep_answerable(views: Sequence[View], nearness: NDArray[np.float32], count: int) -> list[View]:
+    """So many of them in their order, of each kind the same share: those with the highest nearness."""
     kept: list[int] = []
     kinds = np.array([view.kind for view in views])
     for kind in dict.fromkeys(kinds.tolist()):
@@ -145,10 +145,14 @@ def write_material(
     """
     if not len(queries):
         return 0
-    shown = np.zeros(len(collection.texts), dtype=bool)
-    shown[: collection.passages] = trained
     numbers, scores = collection.candidates(
-        f"material-{key}", queries.texts, shown, best=best, by=by, left_out=queries.sources, reranked=reranked
+        f"material-{key}",
+        queries.texts,
+        collection.show(trained),
+        best=best,
+        by=by,
+        left_out=queries.sources,
+        reranked=reranked,
     )
     valid = numbers >= 0
     fused = np.round(fuse(scores, weights, valid), 4)

@@ -17,7 +17,7 @@ from nearer.adaptation.halving import Student, measure_alone, train_student
 from nearer.adaptation.judging import Collection
 from nearer.adaptation.material import draw_queries
 from nearer.adaptation.state import WORK, Work
-from nearer.adaptation.students import find_answered_views, write_lists_of
+from nearer.adaptation.students import find_answerable_views, write_student_lists
 from nearer.adaptation.tournament import LISTS
 from nearer.encoder import Encoder
 from nearer.storage.sealed import read_sealed_json, write_sealed_json
@@ -43,7 +43,7 @@ class Refit:
 def may_refit(work: Work, chosen: str, students: Sequence[Student], held_out: NDArray[np.bool_], left: float) -> bool:
     """Whether it is worth it, and there is time; an interrupted run goes on as it began.
 
-    chosen: the encoder's name; left: seconds that the budget leaves beyond what training took.
+    chosen: the encoder's name; left: seconds that the budget would leave after training as long as before.
     """
     if not any(student.name == chosen and student.recipe == LISTS for student in students):
         return False
@@ -58,10 +58,10 @@ def refit(
 ) -> Refit | None:
     """Train it, and add it to the collection if it is kept; None where there is too little to learn from."""
     everything = np.ones(collection.passages, dtype=bool)
-    views = find_answered_views(work, collection, everything, weights, REFIT)
-    queries = draw_queries(views, work.log, work.plan.to_learn, work.random("queries"), work.asked_by_model)
+    views = find_answerable_views(work, collection, everything, weights, REFIT)
+    queries = draw_queries(views, work.log, work.plan.to_learn, work.random("queries"), work.written)
     folder = work.out / f"{LISTS}-of-all"
-    if not write_lists_of(work, collection, everything, queries, dict(weights), folder, REFIT):
+    if not write_student_lists(work, collection, everything, queries, dict(weights), folder, REFIT):
         return None
     model = next(student for student in students if student.name == chosen)
     work.say(f"{chosen} is trained again, with the documents that were held out")
@@ -71,5 +71,5 @@ def refit(
     made = Refit(chosen, before, after, kept=after >= before)
     if not made.kept:
         collection.remove_encoder(REFIT)
-        work.say(f"it does worse than {chosen} on the tests ({after:.1f}, {before:.1f}), so {chosen} is kept")
+        work.say(f"it does worse than {chosen} on the tests ({after:.1f}, not {before:.1f}), so {chosen} is kept")
     return made

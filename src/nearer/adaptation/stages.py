@@ -41,7 +41,7 @@ from nearer.adaptation.tournament import (
     hold_tournament,
     weigh_tests,
 )
-from nearer.adaptation.writing import told_styles
+from nearer.adaptation.writing import count_styles, told_styles
 from nearer.encoder import Encoder
 from nearer.search.fusion import LEXICAL, RERANKER
 
@@ -73,16 +73,16 @@ def run_stages(work: Work) -> Outcome:
     work.test_weights = _weigh(work, {**first, **_measure_tests(work, collection, work.judged, knowing, "before")})
     by_labels = _measure_judges(work, collection, knowing, judges, weights)
     plan = _settle(work, time.perf_counter() - started, may_train(work, weights, above))
-    training = time.perf_counter()
+    before_training = time.perf_counter()
     students = train_students(work, collection, ~held_out, weights, above) if plan.trains else []
-    training = time.perf_counter() - training
+    trained_for = time.perf_counter() - before_training
     for name, folder in work.students.items():
         collection.add_encoder(name, Encoder.load(folder, device=work.models.base.device), name)
     by = [BASE, *work.students]
     last = _measure_tests(work, collection, [*tests, *work.judged], by, "after")
     labelled = _measure_labels(work, collection, by, "after")
     decision = _decide(work, last, labelled, by, by_labels)
-    left = parse_budget(work.asked["budget"]) - (time.perf_counter() - started) - training
+    left = parse_budget(work.asked["budget"]) - (time.perf_counter() - started) - trained_for
     if may_refit(work, decision.chosen.contender.encoder, students, held_out, left):
         decision = _refit(work, collection, decision, students, weights)
     return _write(work, collection, decision, last, labelled, by, weights, above, time.perf_counter() - started)
@@ -259,7 +259,7 @@ def _write(
         all_passages=work.all_passages,
         weights=count_weights({name: collection.encoders[name] for name in by}, work.models.cross),
         labels=decision.labels,
-        written=work.written,
+        written=count_styles(work.written),
         rungs=work.rungs,
         refit=decision.refit,
     )

@@ -56,8 +56,7 @@ class Work:
     workforce: Workforce | None = None
     students: dict[str, Path] = field(default_factory=dict)
     rungs: list[Rung] = field(default_factory=list)
-    written: dict[str, int] = field(default_factory=dict)
-    asked_by_model: list[Written] = field(default_factory=list)
+    written: list[Written] = field(default_factory=list)
     judged: list[JudgedTest] = field(default_factory=list)
     test_weights: dict[str, float] | None = None
 

@@ -17,7 +17,7 @@ from nearer.adaptation.material import (
     TrainingQueries,
     draw_queries,
     find_training_views,
-    keep_answered,
+    keep_answerable,
     write_material,
     write_pairs,
 )
@@ -26,14 +26,15 @@ from nearer.adaptation.plan import listed
 from nearer.adaptation.state import WORK, Work
 from nearer.adaptation.tournament import BASE, FASTER, LISTS, PAIRS
 from nearer.adaptation.views import View
-from nearer.adaptation.writing import Written, count_styles, told_styles
+from nearer.adaptation.writing import Written, told_styles
 from nearer.errors import SettingError
 from nearer.search.fusion import RERANKER
 from nearer.storage.whole import write_whole
 
 WORTH_LEARNING = 0.5  # points that judges must stand above the base
 FEWEST_PAIRS = 64
-OVERSAMPLED, ANSWERED_BY = 2, 5  # times as many queries as are learnt from; passages that are near to a good one
+OVERSAMPLED = 2  # times as many queries are found as are learnt from
+ANSWERED_BY = 5  # nearest passages, whose mean cosine tells how well the text can answer a query
 MOST_VIEWS = 200_000  # that pairs are chosen from: more than any training reads, and each holds its passage
 FASTER_RATE = 1e-4  # twice the recipe's: it is better on some texts and worse on others (docs/results.md)
 FEWEST_WORDS = 4  # of a sentence
@@ -60,16 +61,16 @@ def train_students(
     plan, say = work.plan, work.say
     names = may_train(work, weights, above)
     if PAIRS in names:
-        views = find_learnt_views(work, trained, MOST_VIEWS)
+        views = _find_views(work, trained, MOST_VIEWS)
     else:
-        views = find_answered_views(work, collection, trained, weights, LISTS)
+        views = find_answerable_views(work, collection, trained, weights, LISTS)
     written: list[Written] = []
     if work.writer is not None and plan.written and names:
         numbers = np.flatnonzero(trained).tolist()
         folder = work.out / WORK / "written-to-learn"
         written = work.write(numbers, folder, plan.written, _measured_keys(work))
         say(f"{len(written):,} queries written to learn from: {told_styles(written)}")
-        work.written = count_styles(written)
+        work.written = written
     steps, start = plan.steps, work.model
     if work.pretrain and names:
         steps -= plan.steps // PRETRAINING
@@ -77,8 +78,7 @@ def train_students(
     students: list[Student] = []
     if LISTS in names:
         queries = draw_queries(views, work.log, plan.to_learn, work.random("queries"), written)
-        work.asked_by_model = written
-        if write_lists_of(work, collection, trained, queries, weights, work.out / LISTS, LISTS):
+        if write_student_lists(work, collection, trained, queries, weights, work.out / LISTS, LISTS):
             students += _of_lists(work, weights, start, faster=FASTER in names)
     else:
         say(
@@ -96,7 +96,7 @@ def train_students(
     return students
 
 
-def find_learnt_views(work: Work, trained: NDArray[np.bool_], count: int) -> list[View]:
+def _find_views(work: Work, trained: NDArray[np.bool_], count: int) -> list[View]:
     """So many, without labelled queries: what is measured with is not learnt from."""
     unlike = _measured_keys(work)
     enough = count + len(unlike)
@@ -104,34 +104,35 @@ def find_learnt_views(work: Work, trained: NDArray[np.bool_], count: int) -> lis
     return [view for view in views if key_of(view.query) not in unlike]
 
 
-def find_answered_views(
+def find_answerable_views(
     work: Work, collection: Collection, trained: NDArray[np.bool_], weights: Mapping[str, float], key: str
 ) -> list[View]:
-    """Queries to learn from, the better half of twice as many where the text has so many.
+    """Queries to learn from. If the text has more than are needed, those that it can answer best.
 
-    Of sentences and questions that were copied, many ask for nothing ("What does that mean?"), so their lists are in no
-    order that is worth learning. Real queries have passages that are near to them (docs/adapt.md has how near), by the
-    teacher that counts most, or the base. key: what this is kept under.
+    Many copied sentences and questions ask for nothing ("What does that mean?"), so the order of their lists teaches
+    nothing. Real queries have passages that are near to them (docs/adapt.md has figures). How near is measured by the
+    trusted teacher, or by the base where there is none. key: the name that this is kept under.
     """
     count = work.plan.to_learn
-    views = find_learnt_views(work, trained, OVERSAMPLED * count)
+    views = _find_views(work, trained, OVERSAMPLED * count)
     if len(views) <= count:
         return views
-    shown = np.zeros(len(collection.texts), dtype=bool)
-    shown[: collection.passages] = trained
-    encoder = max(work.models.teachers, key=lambda name: weights.get(name, 0.0), default=BASE)
-    encoder = encoder if weights.get(encoder) else BASE
-    sources = np.array([view.passage for view in views], dtype=np.int64)
-    queries = [view.query for view in views]
-    nearness = collection.nearness(f"nearness-{key}", queries, encoder, shown, sources, best=ANSWERED_BY)
-    return keep_answered(views, nearness, count)
+    nearness = collection.nearness(
+        f"nearness-{key}",
+        [view.query for view in views],
+        _trusted_teacher(work, weights) or BASE,
+        collection.show(trained),
+        np.array([view.passage for view in views], dtype=np.int64),
+        best=ANSWERED_BY,
+    )
+    return keep_answerable(views, nearness, count)
 
 
 def _measured_keys(work: Work) -> set[str]:
     return set() if work.labels is None else set(work.labels.keys)
 
 
-def write_lists_of(
+def write_student_lists(
     work: Work,
     collection: Collection,
     trained: NDArray[np.bool_],
@@ -140,7 +141,10 @@ def write_lists_of(
     folder: Path,
     key: str,
 ) -> bool:
-    """Scored lists of these queries; False: too few to train with, which is told. key: what scores are kept under."""
+    """Write the scored lists of these queries. Returns False, and says so, if they are too few to train with.
+
+    key: the name that scores are kept under.
+    """
     plan = work.plan
     count = write_material(
         folder,
@@ -204,7 +208,13 @@ def _pretrain(work: Work, trained: NDArray[np.bool_], steps: int) -> Path:
         return train_student(work, replace(student, settings={**settings, "decoder": "small"}))
 
 
-def _best_teacher(work: Work, weights: dict[str, float]) -> list[str]:
+def _best_teacher(work: Work, weights: Mapping[str, float]) -> list[str]:
     """Whose order of the whole batch is learnt beside the lists: the teacher that counts most."""
-    names = sorted(work.models.teachers, key=lambda name: -weights.get(name, 0.0))
-    return [work.models.teachers[names[0]].name] if names and weights.get(names[0]) else []
+    teacher = _trusted_teacher(work, weights)
+    return [] if teacher is None else [work.models.teachers[teacher].name]
+
+
+def _trusted_teacher(work: Work, weights: Mapping[str, float]) -> str | None:
+    """The teacher that counts most, if any counts."""
+    trusted = [name for name in work.models.teachers if weights.get(name)]
+    return max(trusted, key=lambda name: weights[name], default=None)

@@ -167,18 +167,16 @@ def all_contenders(encoders: Sequence[str], *, reranker: bool, lexical: bool = T
     ]
 
 
-def weigh_tests(
-    tests: Mapping[str, Measured], base: Contender, *, reranker: bool, lexical: bool = True
-) -> dict[str, float]:
-    """How much a point counts in each test; in all 1, and half of that in tests as judged where there are some.
+def weigh_tests(tests: Mapping[str, Measured], base: Contender, *, reranker: bool) -> dict[str, float]:
+    """How much a point counts in each test. All weights add up to 1, those of tests as judged (if there are any) to ½.
 
-    It counts by one over the square root of how far the base's own set-ups lie apart (their standard deviation), or
-    chance would set them (the standard error of their gains), if that is more. Without the root, all tests would move
-    set-ups equally far; then a test that nobody can solve outweighs one in which BM25 finds what a raw base does not.
-    Only set-ups of the base count, so that who takes part besides changes nothing. A test in which all are alike says
-    nothing.
+    A weight is one over the square root of the test's spread: the standard deviation of the base's own set-ups, or the
+    standard error of their gains, whichever is larger. Without the root, every test would move set-ups equally far.
+    Then a test that nobody can solve would count as much as one in which BM25 finds what a raw base does not. Only
+    set-ups of the base decide, so a weight does not depend on the students. A test in which all set-ups are alike has
+    none.
     """
-    others = [each for each in all_contenders([base.encoder], reranker=reranker, lexical=lexical) if each != base]
+    others = [each for each in all_contenders([base.encoder], reranker=reranker) if each != base]
     counts = {}
     for name, test in tests.items():
         of_base = test.ndcg(base.weights)
@@ -207,26 +205,28 @@ def hold_tournament(
     seed: int = 0,
 ) -> list[Standing]:
     """All contenders by falling gain over the base, which is one of them. weights: of the tests; None: all alike."""
-    counted = weights or dict.fromkeys(tests, 1 / len(tests))
+    given = weights or dict.fromkeys(tests, 1.0)
+    counted = {name: weight for name, weight in given.items() if weight}
     of_base = {name: 100 * test.ndcg(base.weights) for name, test in tests.items()}
-    known = [name for name in tests if not name.endswith(JUDGED) and counted[name]]
+    known = {name: weight for name, weight in counted.items() if not name.endswith(JUDGED)}
     standings = []
     for contender in contenders:
         figures = {name: 100 * test.ndcg(contender.weights) for name, test in tests.items()}
-
-        def compare(names: Sequence[str], figures: Mapping[str, Values] = figures) -> Comparison:
-            share = sum(counted[name] for name in names) / len(names)
-            pairs = [
-                MeanPair(counted[name] / share * figures[name], counted[name] / share * of_base[name], name)
-                for name in names
-            ]
-            return paired_bootstrap(pairs, resamples=RESAMPLES, seed=seed)
-
-        compared = compare([name for name in tests if counted[name]])
-        refuted = 0 < len(known) < len(tests) and compare(known).high < 0
+        compared = _compare(figures, of_base, counted, seed)
+        refuted = 0 < len(known) < len(counted) and _compare(figures, of_base, known, seed).high < 0
         by_test = {name: float(values.mean()) for name, values in figures.items()}
         standings.append(Standing(contender, compared.difference, compared.low, compared.high, by_test, refuted))
     return sorted(standings, key=lambda standing: (-standing.gain, standing.contender.cost))
+
+
+def _compare(
+    figures: Mapping[str, Values], of_base: Mapping[str, Values], weights: Mapping[str, float], seed: int
+) -> Comparison:
+    """The weighted means over the tests that have a weight."""
+    mean = sum(weights.values()) / len(weights)
+    times = {name: weight / mean for name, weight in weights.items()}  # the bootstrap takes the plain mean of tests
+    pairs = [MeanPair(times[name] * figures[name], times[name] * of_base[name], name) for name in weights]
+    return paired_bootstrap(pairs, resamples=RESAMPLES, seed=seed)
 
 
 def choose(standings: Sequence[Standing], base: Contender) -> Standing:
@@ -235,15 +235,15 @@ def choose(standings: Sequence[Standing], base: Contender) -> Standing:
     better = [standing for standing in standings if standing.is_better]
     if not better:
         return of_base
-    least = nearly(max(standing.gain for standing in better))
+    least = least_gain(max(standing.gain for standing in better))
     return min(
         (standing for standing in better if standing.gain >= least),
         key=lambda standing: (standing.contender.cost, -standing.gain),
     )
 
 
-def nearly(best: float) -> float:
-    """The least gain that is nearly as good as the best one."""
+def least_gain(best: float) -> float:
+    """The least gain that counts as nearly as good as the best one."""
     return best - min(NEARLY, NEARLY_SHARE * max(0.0, best))
 
 
@@ -262,7 +262,7 @@ def best_fusion(
         gains = np.array([100 * (test.ndcg(fused) - of_base[name]).mean() for name, test in tests.items()])
         found.append((float(gains @ counted), float(gains.mean()), fused))
     best = max(gain for gain, _, _ in found)
-    least = (best + nearly(best)) / 2  # a judge is asked once, before anything is trained: it may be dear
+    least = (best + least_gain(best)) / 2  # half as lenient: judges are asked before training only, so all may be dear
     _, above, trusted = min((each for each in found if each[0] >= least), key=lambda each: (len(each[2]), -each[0]))
     return trusted, above
 
