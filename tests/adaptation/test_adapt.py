@@ -232,6 +232,18 @@ class TestBadInput:
             adapt(documents, tmp_path / "mine", **models)
         assert (tmp_path / "mine" / "letter.txt").read_text() == "Dear"
 
+    def test_a_log_without_queries(self, documents: Path, models: dict[str, Any], tmp_path: Path) -> None:
+        log, told = tmp_path / "log.txt", list[str]()
+        log.write_text("\n \n")
+        with pytest.raises(InputError, match=r"log\.txt: has no queries"):
+            adapt(documents, tmp_path / "out", **models, queries=log)
+        with pytest.raises(InputError, match=r"has no queries"):
+            adapt(documents, tmp_path / "out", **models, queries=[])
+        assert not (tmp_path / "out").exists()
+        log.write_text("who repairs the kettle\n\nwhere was the storm\n")
+        adapt(documents, tmp_path / "out", **models, queries=log, dry_run=True, say=told.append)
+        assert any("log.txt: 3 read, 2 kept, 1 dropped" in line for line in told)
+
     def test_a_judge_that_is_none(self, documents: Path, models: dict[str, Any], tmp_path: Path) -> None:
         with pytest.raises(ModelError, match="cross-encoder"):
             adapt(documents, tmp_path / "out", **{**models, "judge": models["model"]})

@@ -126,7 +126,7 @@ def adapt(
             f"{FEWEST_DOCUMENTS}. With so few, compare encoders by hand (nearer rank)."
         )
     labelled, choosing = _look_at_labels(labels, choose_by, found)
-    log = _read_log(queries, labelled)
+    log = _read_log(queries, labelled, say)
     passages = [passage for document in found.documents for passage in split_passages(document)]
     models = load_models(model, teachers, judge, device)
     texts = [passage.titled for passage in passages]
@@ -246,11 +246,16 @@ def _look_at_labels(given: Given | None, choose_by: ChooseBy | None, found: Docu
     return labels, choose_by != "tests" and enough
 
 
-def _read_log(queries: str | Path | Sequence[str] | None, labels: Labels | None) -> list[str]:
+def _read_log(queries: str | Path | Sequence[str] | None, labels: Labels | None, say: Say) -> list[str]:
     """Without labelled queries: what is measured with is not learnt from."""
     if queries is None:
         return []
-    log = list(dict.fromkeys(read_sentences(queries)))
+    reading = read_sentences(queries, argument="queries")
+    log = list(dict.fromkeys(reading))
+    if not log:
+        raise InputError(f"{reading.source}: has no queries; leave the log out, or give another.", argument="queries")
+    if reading.report.dropped:
+        say(str(reading.report))
     if labels is None:
         return log
     kept = [query for query in log if key_of(query) not in labels.keys]
