@@ -23,6 +23,8 @@ from nearer.adaptation.plan import Plan, Speeds, make_plan, settle
 from nearer.cli.main import app
 from nearer.errors import InputError, ModelError, SettingError
 from nearer.search.setup import read_setup
+from nearer.teachers import VectorStore
+from nearer.teachers.missing_sentences import MissingSentences
 
 PLAN = Plan(150, 30, 3, True, 40, 20, 4, 2, 32, {"tests": 1.0}, labelled=60)
 
@@ -84,6 +86,35 @@ def test_the_same_comes_out_over_ray(
     again = adapt(documents, tmp_path / "together", **models)
     assert isinstance(again, Outcome)
     assert again.standings == alone.standings
+
+
+def test_a_teacher_reads_each_passage_once(
+    documents: Path,
+    models: dict[str, Any],
+    tiny_model: Callable[[str], Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What it said of a passage as a judge is what training takes; only queries are new to it."""
+    teacher, out = tmp_path / "teacher", tmp_path / "out"
+    nearer.Encoder.load(tiny_model("roberta"), pooling="mean", device="cpu").save(teacher)
+    read: list[str] = []
+    windows = VectorStore._windows
+
+    def watched(store: VectorStore, missing: MissingSentences, *more: Any) -> Any:
+        read.extend(missing)
+        return windows(store, missing, *more)
+
+    monkeypatch.setattr(VectorStore, "_windows", watched)
+    monkeypatch.setattr(arguments, "make_plan", lambda *given, **more: PLAN)
+    monkeypatch.setattr(stages, "best_fusion", lambda *given: ({"teacher": 1.0}, 3.0))
+    adapt(documents, out, **{**models, "judge": None}, teachers=[teacher])
+    queries, passages = (
+        {json.loads(line)["text"] for line in (out / "lists" / f"{name}.jsonl").read_text().splitlines()}
+        for name in ("queries", "passages")
+    )
+    assert set(read) == queries - passages
+    assert read
 
 
 def test_a_second_student_learns_at_twice_the_rate(

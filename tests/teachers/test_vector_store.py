@@ -151,6 +151,43 @@ class TestOnce:
         assert watch.since() == 0
 
 
+class TestTaken:
+    """Vectors that the model computed elsewhere."""
+
+    def test_they_are_not_computed_again(self, encoder: Encoder, corpus: Path, watch: Watch) -> None:
+        store = VectorStore(encoder)
+        given = np.random.default_rng(0).normal(size=(20, encoder.dimension)).astype(np.float16)  # whatever they are
+        store.take([*SENTENCES[:19], SENTENCES[0]], given)
+        watch.since()
+        rows = store.rows(read_sentences(corpus))
+        assert watch.since() == len(SENTENCES) - 19
+        np.testing.assert_array_equal(store.vectors()[rows[:19]], given[:19])  # the first of two equal sentences
+        assert vector_store.damage(store.folder) == []
+
+    def test_what_is_there_stays(self, encoder: Encoder, corpus: Path, check_vectors: Check) -> None:
+        store = VectorStore(encoder)
+        store.rows(read_sentences(corpus))
+        store.take(SENTENCES, np.zeros((len(SENTENCES), encoder.dimension), dtype=np.float16))
+        assert len(store.vectors()) == len(SENTENCES)
+        check_vectors(store, corpus)
+
+    @pytest.mark.parametrize("window", [1, 7])
+    def test_in_windows(
+        self, window: int, encoder: Encoder, corpus: Path, monkeypatch: pytest.MonkeyPatch, check_vectors: Check
+    ) -> None:
+        monkeypatch.setattr(vector_store, "WINDOW_ON_CPU", window)
+        store = VectorStore(encoder)
+        store.take(SENTENCES, encoder.encode(SENTENCES, normalize=True).astype(np.float16))
+        assert len(store.vectors()) == len(SENTENCES)
+        check_vectors(store, corpus)
+
+    def test_those_that_are_no_numbers(self, encoder: Encoder) -> None:
+        store = VectorStore(encoder)
+        with pytest.raises(InputError, match="not finite numbers"):
+            store.take(SENTENCES[:1], np.full((1, encoder.dimension), np.nan, dtype=np.float16))
+        assert len(store.vectors()) == 0
+
+
 class TestFolders:
     """Whatever changes the vectors changes the folder."""
 

@@ -30,6 +30,9 @@ from nearer.adaptation.writing import Written, told_styles
 from nearer.errors import SettingError
 from nearer.search.fusion import RERANKER
 from nearer.storage.whole import write_whole
+from nearer.teachers.teacher import teacher_precision
+from nearer.teachers.vector_store import VectorStore
+from nearer.text.scored_lists import read_list_passages
 
 WORTH_LEARNING = 0.5  # points that judges must stand above the base
 FEWEST_PAIRS = 64
@@ -160,14 +163,34 @@ def write_student_lists(
     )
     if count < plan.batch:
         work.say(f"no student learns lists: {count:,} are too few for a batch of {plan.batch}")
-    return count >= plan.batch
+        return False
+    _hand_over_vectors(work, collection, folder, weights)
+    return True
+
+
+def _hand_over_vectors(work: Work, collection: Collection, folder: Path, weights: Mapping[str, float]) -> None:
+    """The teacher's vectors of the listed passages go where training looks for them, so it does not encode again."""
+    teacher = _trusted_teacher(work, weights)
+    if teacher is None:
+        return
+    encoder = work.models.teachers[teacher]
+    precision = teacher_precision(encoder.device)
+    if collection.workforce.precision(encoder) == precision:
+        passages = list(read_list_passages(folder))
+        numbers = np.array([int(passage.id) for passage in passages])
+        vectors = collection.vectors[teacher][numbers]
+        VectorStore(encoder, precision=precision).take((passage.text for passage in passages), vectors)
 
 
 def _of_lists(work: Work, weights: dict[str, float], start: str, *, faster: bool) -> list[Student]:
     """One that learns lists, and one that learns them `faster` if there is time for two."""
     plan, folder = work.plan, work.out / LISTS
     teachers = _best_teacher(work, weights)
-    settings: dict[str, Any] = {"batch_size": plan.batch, "passages_per_query": plan.per_query}
+    settings: dict[str, Any] = {
+        "batch_size": plan.batch,
+        "passages_per_query": plan.per_query,
+        "teacher_max_length": "whole",  # as it read them when it judged
+    }
     students = [Student(LISTS, LISTS, folder, settings, start, teachers)]
     if plan.halving and faster:
         students.append(Student(FASTER, LISTS, folder, {**settings, "learning_rate": FASTER_RATE}, start, teachers))

@@ -49,6 +49,9 @@ class Workforce(Protocol):
     def speedup(self) -> float:
         """How many times as fast as this process it should be."""
 
+    def precision(self, encoder: Encoder) -> str:
+        """What its vectors are computed in."""
+
     def encode(
         self, encoder: Encoder, texts: Sequence[str], *, start: int = 0, progress: bool = False
     ) -> Generator[NDArray[np.floating]]:
@@ -64,6 +67,9 @@ class InProcess:
     """All is done here."""
 
     speedup = 1.0
+
+    def precision(self, encoder: Encoder) -> str:
+        return teacher_precision(encoder.device)
 
     def encode(
         self, encoder: Encoder, texts: Sequence[str], *, start: int = 0, progress: bool = False
@@ -140,6 +146,9 @@ class OverRay(RayWorkforce):
             return float(self.workers)
         cpus: int = self.resources["num_cpus"]
         return max(1.0, self.workers * cpus / torch.get_num_threads())
+
+    def precision(self, encoder: Encoder) -> str:
+        return teacher_precision(self.device)
 
     def __enter__(self) -> Self:
         import ray

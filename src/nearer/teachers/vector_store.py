@@ -14,8 +14,8 @@ writes at a time; the system ends its lock if it dies.
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
-from contextlib import closing
+from collections.abc import Generator, Iterable
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -93,17 +93,28 @@ class VectorStore:
         known = self.folder / "rows" / f"{fingerprint}.bin"
         if (found := self._known_rows(known)) is not None:
             return self._checked(found)
-        try:
-            make_folder(known.parent)
-            with FileLock(self.folder / "lock"):
-                rows = self._completed(reading, progress)
-                if reading.fingerprint() != fingerprint:
-                    raise changed(reading)
-                with whole_file(known) as partial:
-                    partial.write_bytes(sealed_bytes(rows.tobytes()))
-        except OSError as error:
-            raise InputError(f"{self.folder}: vectors cannot be kept there ({error.strerror or error}).") from error
+        with self._locked():
+            rows = self._completed(reading, progress)
+            if reading.fingerprint() != fingerprint:
+                raise changed(reading)
+            with whole_file(known) as partial:
+                partial.write_bytes(sealed_bytes(rows.tobytes()))
         return self._checked(rows)
+
+    def take(self, sentences: Iterable[str], vectors: NDArray[np.float16]) -> None:
+        """Add the vectors of sentences (sentences, dimension) that this model computed elsewhere, at this precision.
+
+        What is there already stays as it is.
+        """
+        keys = sentence_keys(sentences)
+        with self._locked():
+            self._tidy()
+            new = _first_occurrences(keys, self._find(keys) < 0)
+            if new.any():
+                self._write_description()
+                size = self._window
+                numbers = np.flatnonzero(new)
+                self._append(keys[new], (vectors[numbers[at : at + size]] for at in range(0, len(numbers), size)))
 
     def vectors(self) -> NDArray[np.float16]:
         """All vectors (rows, dimension), mapped: only what is looked at is read. Rows that `rows` gave are checked."""
@@ -113,6 +124,16 @@ class VectorStore:
         path = self.folder / VECTORS
         # as a plain array: each slice of a memmap costs more than what it holds
         return np.asarray(np.memmap(path, dtype=np.float16, mode="r", shape=(count, self.dimension)))
+
+    @contextmanager
+    def _locked(self) -> Generator[None]:
+        """Nobody else writes meanwhile."""
+        try:
+            make_folder(self.folder / "rows")
+            with FileLock(self.folder / "lock"):
+                yield
+        except OSError as error:
+            raise InputError(f"{self.folder}: vectors cannot be kept there ({error.strerror or error}).") from error
 
     def _known_rows(self, path: Path) -> Rows | None:
         try:
@@ -141,9 +162,7 @@ class VectorStore:
 
     def _completed(self, reading: Reading[str], progress: bool) -> Rows:
         """Rows of all sentences, with the missing ones computed."""
-        self._cut_off_what_is_not_whole()
-        self._forget_what_is_lost()
-        self._check_keys()
+        self._tidy()
         keys = sentence_keys(reading)
         reading.report.check_kept()
         missing = _first_occurrences(keys, self._find(keys) < 0)
@@ -154,6 +173,12 @@ class VectorStore:
         if (rows < 0).any():
             raise changed(reading)
         return rows
+
+    def _tidy(self) -> None:
+        """Before anything is added."""
+        self._cut_off_what_is_not_whole()
+        self._forget_what_is_lost()
+        self._check_keys()
 
     def _cut_off_what_is_not_whole(self) -> None:
         count = self._count()
@@ -174,19 +199,27 @@ class VectorStore:
             self._pieces(count).check_all(KEYS, np.fromfile(self.folder / KEYS, dtype=np.uint8))
 
     def _add(self, missing: MissingSentences, progress: bool) -> None:
-        name, wanted = self.encoder.name, missing.wanted
+        wanted = missing.wanted
+        with (
+            progress_bar(f"vectors of {self.encoder.name}", len(wanted), "sentences", shown=progress) as advance,
+            at_inference(self.encoder),
+            closing(self._windows(missing, advance)) as coming,
+        ):
+            self._append(wanted, coming)
+
+    def _append(self, wanted: Keys, coming: Iterable[NDArray[np.floating[Any]]]) -> None:
+        """coming: the vectors of the sentences with these keys, window after window."""
         written = 0
         with (
             open(self.folder / VECTORS, "ab") as vectors,
             open(self.folder / KEYS, "ab") as key_file,
             closing(self._piece_writer()) as pieces,
-            progress_bar(f"vectors of {name}", len(wanted), "sentences", shown=progress) as advance,
-            at_inference(self.encoder),
-            closing(self._windows(missing, advance)) as coming,
         ):
             for found in coming:
                 if not np.isfinite(found).all():
-                    raise InputError(f"{name}: gives vectors that are not finite numbers; it cannot teach.")
+                    raise InputError(
+                        f"{self.encoder.name}: gives vectors that are not finite numbers; it cannot teach."
+                    )
                 half = found.astype(np.float16)
                 keys = np.ascontiguousarray(wanted[written : written + len(found)])
                 for file, content in ((vectors, half), (key_file, keys)):
@@ -218,10 +251,14 @@ class VectorStore:
         bulk = BulkEncoding(
             self.encoder, normalize=True, precision=self.precision, prompt=self.encoder.settings.prompt(None)
         )
-        size = WINDOW_ON_GPU if self.device.type == "cuda" else WINDOW_ON_CPU
         if self.workforce is None:
-            return bulk.windows(chunks(missing, size), advance)
-        return self.workforce.windows(missing, size, bulk.options, advance)
+            return bulk.windows(chunks(missing, self._window), advance)
+        return self.workforce.windows(missing, self._window, bulk.options, advance)
+
+    @property
+    def _window(self) -> int:
+        """Sentences between two writes."""
+        return WINDOW_ON_GPU if self.device.type == "cuda" else WINDOW_ON_CPU
 
     def _find(self, keys: Keys) -> Rows:
         """The row of each key, −1 where there is none."""

@@ -211,6 +211,11 @@ class ScoredLists(Reading[str]):
         return Reading(path, shape, replace(self.options, columns=None, duplicates="keep", strip_contained=False))
 
 
+def read_list_passages(folder: Path) -> Reading[IdentifiedText]:
+    """The passages of a folder of scored lists with their ids, the texts as training reads them."""
+    return ScoredLists(folder, ReadOptions())._file(PASSAGES, TEXTS)
+
+
 def read_as(kind: str, source: Source, options: ReadOptions) -> Reading[Any]:
     """The records of a source, by the name that recipes (data) and commands (--as) have for their kind."""
     return ScoredLists(source, options) if kind == "scored" else Reading(source, SHAPES[kind], options)
