@@ -283,6 +283,11 @@ class TestBadInput:
         with pytest.raises(SettingError, match="budget"):
             adapt(documents, tmp_path / "out", budget="a while")
 
+    @pytest.mark.parametrize(("name", "value"), [("seed", -1), ("most_steps", -1), ("most_queries", 0)])
+    def test_numbers_that_are_too_small(self, documents: Path, tmp_path: Path, name: str, value: int) -> None:
+        with pytest.raises(SettingError, match=f"{name}: {value} is below"):
+            adapt(documents, tmp_path / "out", **{name: value})  # type: ignore[arg-type]
+
     def test_names_of_teachers(self, documents: Path, tmp_path: Path) -> None:
         with pytest.raises(SettingError, match="twice"):
             adapt(documents, tmp_path / "out", teachers=["a/large", "a/large"])

@@ -13,6 +13,7 @@ from nearer.adaptation.plan import (
     FEWEST_PASSAGES,
     FEWEST_QUERIES,
     FEWEST_STEPS,
+    MOST_QUERIES,
     MOST_STEPS,
     RUNG,
     TWO_FROM,
@@ -125,6 +126,20 @@ def test_any_time_can_be_taken(budget: float, passage: float, taught: float, tak
     assert settled.steps == 0 or FEWEST_STEPS <= settled.steps <= MOST_STEPS
     assert settled.seconds["training"] >= 0
     assert settled.expected is None
+
+
+def test_the_most_of_queries_and_steps() -> None:
+    speeds, hours = Speeds(1e-4, 1e-4, 1e-5), 36_000
+    usual = make_plan(hours, 100_000, speeds, on_gpu=True)
+    assert (usual.to_learn, usual.steps) == (MOST_QUERIES, MOST_STEPS)
+    more = make_plan(hours, 100_000, speeds, on_gpu=True, most_queries=3 * MOST_QUERIES, most_steps=5 * MOST_STEPS)
+    assert (more.to_learn, more.steps) == (3 * MOST_QUERIES, 5 * MOST_STEPS)
+    assert settle(more, 1.0).steps == 5 * MOST_STEPS
+    fewer = make_plan(hours, 100_000, speeds, on_gpu=True, most_queries=50, most_steps=40)
+    assert (fewer.to_learn, fewer.steps, settle(fewer, 1.0).steps) == (50, 40, 40)
+    none = make_plan(hours, 100_000, speeds, on_gpu=True, most_steps=0)
+    assert not none.trains
+    assert not settle(none, 1.0).trains
 
 
 class TestTwoStudents:

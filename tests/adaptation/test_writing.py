@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,8 @@ from nearer.adaptation.outcome import Outcome
 from nearer.adaptation.plan import Plan
 from nearer.adaptation.views import View
 from nearer.adaptation.writing import Writer, Written, told_styles
+from nearer.construct.queries import QueryPassage, QuerySettings
+from nearer.construct.query_rules import STYLES
 from nearer.construct.requests import Generated, Request
 from nearer.errors import InputError, SettingError
 
@@ -95,6 +97,22 @@ def test_a_model_that_writes_no_queries_is_told_before_anything_is_done(
     use(RuleEngine(rule=lambda house: ""))
     with pytest.raises(InputError, match="writer: none of 8 answers is a query"):
         Writer("writer", seed=0, device="cpu").measure(PASSAGES)
+
+
+def test_the_speed_on_a_gpu_is_that_of_a_whole_batch_of_one_style(
+    use: Callable[[RuleEngine | None], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[int, tuple[str, ...]]] = []
+    construct = writing.construct_queries
+
+    def watched(passages: Sequence[QueryPassage], engine: Any, settings: QuerySettings, out: str, **named: Any) -> Any:
+        asked.append((len(passages), settings.styles))
+        return construct(passages, engine, settings, out, **named)
+
+    monkeypatch.setattr(writing, "construct_queries", watched)
+    use(RuleEngine())
+    assert Writer("writer", seed=0, device="cuda").measure(PASSAGES) > 0
+    assert asked == [(writing.TRIED, STYLES), (len(PASSAGES), STYLES[:1])]
 
 
 def test_written_queries_keep_their_own_passage_in_their_lists() -> None:

@@ -22,7 +22,16 @@ from nearer.adaptation.labels import Given, Labels, key_of, match_labels, read_l
 from nearer.adaptation.models import check_language, load_models
 from nearer.adaptation.outcome import Outcome
 from nearer.adaptation.passages import split_passages
-from nearer.adaptation.plan import Plan, Speeds, make_plan, measure_speeds, parse_budget, told_seconds
+from nearer.adaptation.plan import (
+    MOST_QUERIES,
+    MOST_STEPS,
+    Plan,
+    Speeds,
+    make_plan,
+    measure_speeds,
+    parse_budget,
+    told_seconds,
+)
 from nearer.adaptation.stages import run_stages
 from nearer.adaptation.state import (
     Say,
@@ -60,6 +69,8 @@ def adapt(
     llm_test: bool = False,
     pretrain: Literal["tsdae"] | None = None,
     budget: str = "20min",
+    most_steps: int = MOST_STEPS,
+    most_queries: int = MOST_QUERIES,
     columns: dict[str, str] | None = None,
     encoding: str = "utf-8",
     txt: Any = "auto",
@@ -87,6 +98,8 @@ def adapt(
         llm_test: Let it write a test as well. Small models repeat the passages' words, which misleads the choice.
         pretrain: `tsdae`: students start from the base after TSDAE on the text, which takes a quarter of their steps.
         budget: The time that there is, such as `20min`. It decides how much is tried.
+        most_steps: That a student takes, however much time there is; 0 trains none.
+        most_queries: That students learn from.
         columns: Which columns of tables are `text`, `title` and `id`; None guesses.
         encoding: Of text that is not UTF-8.
         txt: Whether a plain text file is one document (`file`) or has one on each `line`.
@@ -116,8 +129,9 @@ def adapt(
         )
     if pretrain not in (None, "tsdae"):
         raise SettingError(f"pretrain: {pretrain!r} is not tsdae.", argument="pretrain")
-    if seed < 0:
-        raise SettingError(f"seed: {seed} is below 0.", argument="seed")
+    for name, value, least in (("seed", seed, 0), ("most_steps", most_steps, 0), ("most_queries", most_queries, 1)):
+        if value < least:
+            raise SettingError(f"{name}: {value} is below {least}.", argument=name)
     found = read_documents(documents, columns=columns, encoding=encoding, txt=txt, progress=progress)
     say(str(found.account))
     if len(found) < FEWEST_DOCUMENTS:
@@ -144,6 +158,9 @@ def adapt(
         "pretrain": pretrain,
         "budget": budget,
         "seed": seed,
+        # a run of a version that had no such setting goes on
+        **({} if most_steps == MOST_STEPS else {"most_steps": most_steps}),
+        **({} if most_queries == MOST_QUERIES else {"most_queries": most_queries}),
     }
     about = describe_run(passages, log, labelled, choosing, settings)
     always = set() if labelled is None else labelled.documents
@@ -158,6 +175,8 @@ def adapt(
                 labelled=0 if labelled is None else len(labelled),
                 always=sum(passage.document in always for passage in passages),
                 llm_test=llm_test,
+                most_steps=most_steps,
+                most_queries=most_queries,
             )
         say(str(plan))
         if labelled is not None and plan.labelled < len(labelled):

@@ -133,8 +133,9 @@ def repeat_command(outcome: Outcome) -> str:
         arguments += ["--teacher", teacher]
     columns = asked["columns"] and ",".join(f"{name}={column}" for name, column in asked["columns"].items())
     usual = {"encoding": "utf-8", "txt": "auto"}
-    for name in ("judge", "queries", "labels", "choose_by", "llm", "pretrain", "budget", "encoding", "txt", "seed"):
-        if asked[name] is not None and asked[name] != usual.get(name):
+    of_training = ("llm", "pretrain", "budget", "most_steps", "most_queries")
+    for name in ("judge", "queries", "labels", "choose_by", *of_training, "encoding", "txt", "seed"):
+        if asked.get(name) is not None and asked[name] != usual.get(name):
             arguments += [f"--{name.replace('_', '-')}", asked[name]]
     arguments += ["--columns", columns] if columns else []
     arguments += ["--llm-test"] if asked["llm_test"] else []

@@ -57,7 +57,7 @@ class Expected:
 
     Seconds: budget: there are; before, after: that tests take before and after training; material: to make it; step:
     of training; start_up, resuming: before the first step of a run that begins or goes on; student: to put one more
-    student to the tests. second: who may train beside lists, or None.
+    student to the tests. second: who may train beside lists, or None. most_steps: of a student.
     """
 
     budget: float
@@ -69,6 +69,7 @@ class Expected:
     resuming: float
     student: float
     second: str | None
+    most_steps: int = MOST_STEPS
 
 
 @dataclass(frozen=True)
@@ -169,17 +170,19 @@ def make_plan(
     labelled: int = 0,
     always: int = 0,
     llm_test: bool = False,
+    most_queries: int = MOST_QUERIES,
+    most_steps: int = MOST_STEPS,
 ) -> Plan:
     """The most that fits: first the tests get smaller, then the collection, then the training.
 
     labelled: queries with labels; always: passages that are there in any case, since they answer them; llm_test: some
-    of the queries that a language model writes are a test.
+    of the queries that a language model writes are a test; most_queries, most_steps: that students learn from and take.
     """
     whole, fewest = budget, max(FEWEST_PASSAGES, always)
     budget = whole if speeds.query is None else (1 - WRITING) * whole
     batch, per_query = (96, 4) if on_gpu else (16, 4)
     longest, reranks = None if on_gpu else 128, speeds.pair is not None
-    plan = Plan(passages, 400, 50, reranks, MOST_QUERIES, MOST_STEPS, batch, per_query, longest, {}, labelled=labelled)
+    plan = Plan(passages, 400, 50, reranks, most_queries, most_steps, batch, per_query, longest, {}, labelled=labelled)
     while _tests(plan, speeds) > TESTS * budget:
         if plan.queries > FEWEST_QUERIES:
             plan = replace(plan, queries=max(FEWEST_QUERIES, plan.queries // 2), best=max(20, plan.best - 10))
@@ -192,9 +195,10 @@ def make_plan(
             plan = replace(plan, reranks=False)
         else:
             break
-    plan = replace(plan, to_learn=max(FEWEST_TO_LEARN, min(plan.to_learn, 3 * plan.passages)))
-    while _material(plan, speeds) > MATERIAL * budget and plan.to_learn > FEWEST_TO_LEARN:
-        plan = replace(plan, to_learn=max(FEWEST_TO_LEARN, plan.to_learn // 2))
+    fewest_to_learn = min(FEWEST_TO_LEARN, most_queries)
+    plan = replace(plan, to_learn=max(fewest_to_learn, min(plan.to_learn, 3 * plan.passages)))
+    while _material(plan, speeds) > MATERIAL * budget and plan.to_learn > fewest_to_learn:
+        plan = replace(plan, to_learn=max(fewest_to_learn, plan.to_learn // 2))
     # what tests and material leave is for training too
     left = max(TRAINING * budget, budget - _tests(plan, speeds) - _material(plan, speeds))
     expected = Expected(
@@ -207,6 +211,7 @@ def make_plan(
         resuming=RESUMING if on_gpu else 0.0,
         student=_texts(plan) * speeds.passage,
         second=FASTER if speeds.taught > 0 or plan.reranks else PAIRS,
+        most_steps=most_steps,
     )
     plan = _with_steps(plan, expected, left)
     if speeds.query is not None:
@@ -248,9 +253,10 @@ def _with_steps(plan: Plan, expected: Expected, left: float) -> Plan:
         HALVING: (1 + 1 / RUNG, 2 * start_up + expected.resuming + 2 * student),
     }
     fitting = {
-        way: int(min(MOST_STEPS, max(0.0, left - beside) / (runs * step))) for way, (runs, beside) in ways.items()
+        way: int(min(expected.most_steps, max(0.0, left - beside) / (runs * step)))
+        for way, (runs, beside) in ways.items()
     }
-    way = _choose_way(fitting, expected.second)
+    way = _choose_way(fitting, expected)
     (runs, beside), steps = ways[way], fitting[way]
     steps = steps if steps >= FEWEST_STEPS else 0
     return replace(
@@ -261,13 +267,13 @@ def _with_steps(plan: Plan, expected: Expected, left: float) -> Plan:
     )
 
 
-def _choose_way(steps: Mapping[str, int], second: str | None) -> str:
-    """steps: that fit, by the way to train. second: who may train beside the first."""
-    if second is None:
+def _choose_way(steps: Mapping[str, int], expected: Expected) -> str:
+    """steps: that fit, by the way to train."""
+    if expected.second is None:
         return ALONE
     least: float = steps[ALONE] // 2 + 1  # without a teacher both train in any case, and would share the time
-    if second == FASTER:  # it may take little from the first
-        least = max(min(MOST_STEPS, TWO_FROM), KEPT_BY_BETTER * steps[ALONE])
+    if expected.second == FASTER:  # it may take little from the first
+        least = max(min(expected.most_steps, TWO_FROM), KEPT_BY_BETTER * steps[ALONE])
     return HALVING if steps[HALVING] >= least and first_rung(steps[HALVING]) >= FEWEST_STEPS else ALONE
 
 

@@ -18,12 +18,13 @@ from nearer.adaptation.labels import key_of
 from nearer.adaptation.passages import Passage
 from nearer.construct.engines import is_server, load_engine
 from nearer.construct.queries import QueryPassage, QuerySettings, construct_queries
+from nearer.construct.query_rules import STYLES
 from nearer.construct.requests import Engine
 from nearer.errors import InputError
 
 # Queries that are written at the same time. On a GPU a step of 256 should take hardly longer than one of 64.
 ON_GPU, ON_CPU = 256, 16
-TRIED = 8  # queries that its speed is measured by on a CPU; on a GPU a batch
+TRIED = 8  # queries that its speed is measured by on a CPU, and that a GPU writes before it is measured
 MOST_TOKENS = 64
 TEMPERATURE, TOP_P = 0.7, 0.9
 DATA = "data.jsonl"
@@ -63,21 +64,33 @@ class Writer:
         self.__dict__.pop("engine", None)
 
     def measure(self, passages: Sequence[Passage]) -> float:
-        """Seconds of a query, by a few of them, whatever they are worth."""
-        count = self.batch if self.batch == ON_GPU else TRIED
+        """Seconds of a query, by a few of them, whatever they are worth.
+
+        On a GPU a whole batch is under way, as it is later, so all are of one style; and a few come before, since the
+        first answers wait for what a GPU makes ready.
+        """
+        on_gpu = self.batch == ON_GPU
+        count = self.batch if on_gpu else TRIED
         chosen = passages[:: max(1, len(passages) // count)][:count]
         asked = [QueryPassage(passage.id, passage.titled) for passage in chosen]
+        if on_gpu:
+            self._try(asked[:TRIED], QuerySettings())
+            return self._try(asked, QuerySettings(STYLES[:1])) / len(asked)
+        return self._try(asked, QuerySettings()) / len(asked)
+
+    def _try(self, asked: Sequence[QueryPassage], settings: QuerySettings) -> float:
+        """Seconds that it took."""
         engine = self.engine
         with tempfile.TemporaryDirectory() as folder:
             started = time.perf_counter()
             try:
-                construct_queries(asked, engine, QuerySettings(), folder, seed=self.seed, batch=self.batch)
+                construct_queries(asked, engine, settings, folder, seed=self.seed, batch=self.batch)
             except InputError:  # nothing could be used
                 raise InputError(
                     f"{self.model}: none of {len(asked)} answers is a query; another language model may help.",
                     argument="llm",
                 ) from None
-            return (time.perf_counter() - started) / len(asked)
+            return time.perf_counter() - started
 
     def write(
         self,

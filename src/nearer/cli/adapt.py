@@ -78,6 +78,13 @@ def adapt(
     budget: Annotated[
         str, typer.Option(help="The time that there is, such as 90s, 20min, 2h. It decides how much is tried.")
     ] = "20min",
+    most_steps: Annotated[
+        int | None,
+        typer.Option(min=0, help="Steps of a student, however much time there is; 0 trains none. Default: 2000."),
+    ] = None,
+    most_queries: Annotated[
+        int | None, typer.Option(min=1, help="Queries that students learn from. Default: 16000.")
+    ] = None,
     columns: Annotated[
         str | None,
         typer.Option(help="Columns of tables, such as text=body,title=headline. Default: by their usual names."),
@@ -100,7 +107,7 @@ def adapt(
     """Make search better on your own documents, without labels, and prove it on documents that were kept back."""
     from nearer.adaptation.adapt import adapt as run
     from nearer.adaptation.outcome import tell_labels
-    from nearer.adaptation.plan import Plan
+    from nearer.adaptation.plan import MOST_QUERIES, MOST_STEPS, Plan
 
     options.check_workers(engine, workers)
     try:
@@ -117,6 +124,8 @@ def adapt(
             llm_test=llm_test,
             pretrain=None if pretrain is None else "tsdae",
             budget=budget,
+            most_steps=MOST_STEPS if most_steps is None else most_steps,
+            most_queries=MOST_QUERIES if most_queries is None else most_queries,
             columns=split_columns(columns),
             encoding=encoding,
             txt=txt.value,
