@@ -160,6 +160,8 @@ def test_several_seeds_are_summed_up_and_finished_ones_kept(recipe: Path, corpus
     assert set(figures) == {"dev", "dev.tsv", "average"} or set(figures) == {"dev", "average"}
     values = [run.best_score for run in runs]
     assert figures["dev"].startswith(f"{np.mean(values):.2f} ± {np.std(values, ddof=1):.2f}"[:4])
+    _, of_one = train_seeds([0], tmp_path / "runs", **arguments)
+    assert of_one["dev"] == f"{values[0]:.2f}"  # nothing is known of others
     before = (runs[0].model / "model.safetensors").stat().st_mtime_ns
     again, _ = train_seeds([0, 1, 2], tmp_path / "runs", **arguments)
     assert (again[0].model / "model.safetensors").stat().st_mtime_ns == before

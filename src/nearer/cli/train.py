@@ -115,7 +115,7 @@ def train(
     runs, figures = training.train_seeds(options.seed_numbers(seeds), folder, **arguments)
     table = Table(title=f"{folder}, seeds {seeds}", title_justify="left")
     table.add_column("task")
-    table.add_column("mean ± sd", justify="right")
+    table.add_column("mean ± sd" if len(runs) > 1 else "score", justify="right")
     for name, figure in figures.items():
         table.add_row(name, figure)
     show_table(table)

@@ -157,9 +157,9 @@ class SweepResult:
         table.add_column("")
         best = self.best
         for point in self.points:
-            cells = [*[shown(value) for value in point.settings.values()], _spread(point.dev) or "failed"]
+            cells = [*[shown(value) for value in point.settings.values()], spread(point.dev) if point.dev else "failed"]
             if tested:
-                cells.append(_spread(point.averages) or "–")
+                cells.append(spread(point.averages) if point.averages else "–")
             remarks = ["best"] if point is best else []
             remarks += [f"failed with seed {run.seed}: {run.reason}" for run in point.failed]
             cells.append("\n".join(remarks))
@@ -180,13 +180,6 @@ def write_account(path: Path, text: str) -> None:
         write_whole(path, text)
     except OSError as error:
         raise TrainingError(f"{path}: cannot be written ({error.strerror}).") from None
-
-
-def _spread(values: Sequence[float]) -> str:
-    """A single run has no deviation."""
-    if not values:
-        return ""
-    return spread(values) if len(values) > 1 else f"{values[0]:.2f}"
 
 
 def _summary(values: Sequence[float]) -> dict[str, Any] | None:

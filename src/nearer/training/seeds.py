@@ -29,8 +29,9 @@ def train_seeds(seeds: Sequence[int], out: str | Path, **arguments: Any) -> tupl
 
 
 def spread(values: Sequence[float]) -> str:
-    deviation = statistics.stdev(values) if len(values) > 1 else 0.0
-    return f"{statistics.mean(values):.2f} ± {deviation:.2f}"
+    """`75.13 ± 0.21`; one value says nothing of how far others would lie apart."""
+    mean = f"{statistics.mean(values):.2f}"
+    return mean if len(values) == 1 else f"{mean} ± {statistics.stdev(values):.2f}"
 
 
 def _figures(run: TrainedModel) -> dict[str, float]:
