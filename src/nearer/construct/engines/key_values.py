@@ -28,6 +28,8 @@ from torch.nn.functional import scaled_dot_product_attention
 from transformers import DynamicCache
 
 ALIGNED = 8  # columns in view are a multiple of it, which the GPU's attention wants of a mask
+SPAN = 256  # columns: views of fixed shape begin and end at multiples of it
+SMALLEST_PART = 8  # of the rows: fixed shapes have all of them, a half, a quarter or an eighth
 Ids = npt.NDArray[np.int64]
 
 
@@ -35,6 +37,14 @@ class LayerShape(NamedTuple):
     heads: int
     key_width: int
     value_width: int
+
+
+class StepShape(NamedTuple):
+    """So many rows, with the columns from `first` to before `stop` in view."""
+
+    rows: int
+    first: int
+    stop: int
 
 
 class Rows(DynamicCache):
@@ -49,6 +59,7 @@ class Rows(DynamicCache):
         self._begins = np.zeros(0, dtype=np.int64)  # the first column of each row's context
         self.count = 0
         self.column = 0  # where the next token of all rows goes
+        self.version = 0  # another one: keys and values are in other buffers
         self._begins_changed()
 
     def put(self, rows: Sequence[int], contexts: Sequence[Ids], source: tuple[list[Tensor], list[Tensor]]) -> None:
@@ -112,6 +123,30 @@ class Rows(DynamicCache):
         return self.get_seq_length() + 1, 0
 
     @property
+    def allocated(self) -> int:
+        """Rows that there is room for."""
+        return len(self._begins)
+
+    def step_shape(self) -> StepShape:
+        """Of the next step, of which the same few come again and again: wide enough for all that is in use."""
+        rows = self.allocated
+        while rows % 2 == 0 and rows // 2 >= max(self.count, self.allocated // SMALLEST_PART):
+            rows //= 2
+        first, stop = self._first() // SPAN * SPAN, -(-(self.column + 1) // SPAN) * SPAN
+        return StepShape(rows, first, min(stop, self._columns))
+
+    def fixed(self, shape: StepShape) -> FixedRows:
+        """Over the same keys and values, as long as `version` is the same."""
+        return FixedRows(
+            [keys[: shape.rows] for keys in self._keys], [each[: shape.rows] for each in self._values], shape
+        )
+
+    def tell(self, fixed: FixedRows) -> None:
+        """Where the next step writes, and what each row sees."""
+        fixed.begins.copy_(self._begins_there[: len(fixed.begins)])
+        fixed.column.fill_(self.column)
+
+    @property
     def _columns(self) -> int:
         return self._keys[0].shape[1]
 
@@ -137,12 +172,52 @@ class Rows(DynamicCache):
             for layer, old in enumerate(tensors):
                 kept = old[: self.count, first:column].clone()
                 if (rows, columns) != old.shape[:2]:
+                    self.version += 1
                     # zeros: what is not seen has no weight, but no weight times NaN would be NaN
                     tensors[layer] = old.new_zeros(rows, columns, *old.shape[2:])
                 tensors[layer][: self.count, to - used : to] = kept
         self._begins = np.pad(self._begins + (to - column), (0, rows - len(self._begins)))
         self.column = to
         self._begins_changed()
+
+
+class FixedRows(DynamicCache):
+    """A step of `Rows` in which nothing that changes from step to step is a number of the host's.
+
+    Rows that are not in use are computed with the others. They see at least their own token, so that they stay finite.
+    """
+
+    def __init__(self, keys: list[Tensor], values: list[Tensor], shape: StepShape) -> None:
+        super().__init__()
+        device = keys[0].device
+        self._keys, self._values, self._shape = keys, values, shape
+        self._in_view = torch.arange(shape.first, shape.stop, device=device)
+        self.begins = torch.zeros(shape.rows, dtype=torch.long, device=device)
+        self.column = torch.zeros(1, dtype=torch.long, device=device)
+
+    def positions(self, window: int) -> Tensor:
+        """(rows, 1)"""
+        return (self.column - self.begins)[:, None].clamp(min=0, max=window - 1)
+
+    def mask(self) -> Tensor:
+        """(rows, 1, 1, columns in view), added to the scores of the new tokens."""
+        before = (self._in_view >= self.begins[:, None]) & (self._in_view < self.column)
+        return additive(before | (self._in_view == self.column), self._keys[0].dtype)[:, None, None]
+
+    def update(
+        self, key_states: Tensor, value_states: Tensor, layer_idx: int, *args: Any, **kwargs: Any
+    ) -> tuple[Tensor, Tensor]:
+        keys, values = self._keys[layer_idx], self._values[layer_idx]
+        keys.index_copy_(1, self.column, key_states.transpose(1, 2))
+        values.index_copy_(1, self.column, value_states.transpose(1, 2))
+        seen = slice(self._shape.first, self._shape.stop)
+        return keys[:, seen].transpose(1, 2), values[:, seen].transpose(1, 2)
+
+    def get_seq_length(self, layer_idx: int = 0) -> int:
+        return self._shape.stop - self._shape.first - 1
+
+    def get_mask_sizes(self, query_length: Any, layer_idx: int = 0) -> tuple[int, int]:
+        return self.get_seq_length() + 1, 0
 
 
 ATTENTION = "nearer_grouped"

@@ -13,6 +13,7 @@ from nearer.construct.engines import key_values
 from nearer.construct.engines.decoding import TokenTexts
 from nearer.construct.engines.key_values import LayerShape, Rows
 from nearer.construct.engines.prompts import Prompts
+from nearer.construct.engines.recorded_steps import RecordedSteps
 from nearer.encoder.gguf import load_causal_model
 from nearer.errors import ModelError, SettingError, first_line
 
@@ -22,7 +23,8 @@ PROBE = 12  # tokens of the trial
 
 @dataclass(frozen=True)
 class LanguageModel:
-    """name: for messages; shapes: of the layers' keys and values; window: tokens of the longest context."""
+    """name: for messages; shapes: of the layers' keys and values; window: tokens of the longest context; records:
+    whether its steps can be recorded and replayed."""
 
     name: str
     model: Any
@@ -31,6 +33,7 @@ class LanguageModel:
     window: int
     ends: frozenset[int]
     precision: str
+    records: bool = False
 
     @property
     def dtype(self) -> torch.dtype:
@@ -56,7 +59,9 @@ def load_language_model(path: Path, device: torch.device, precision: str | None)
     model, tokenizer = load_causal_model(path, PRECISIONS[precision])
     model = model.to(device).eval()
     shapes = fit_for_rows(model, str(path))
-    return LanguageModel(str(path), model, tokenizer, shapes, _window(model), _ends(model, tokenizer), precision)
+    records = device.type == "cuda" and can_record(model, shapes)
+    window, ends = _window(model), _ends(model, tokenizer)
+    return LanguageModel(str(path), model, tokenizer, shapes, window, ends, precision, records)
 
 
 @torch.inference_mode()
@@ -66,8 +71,7 @@ def fit_for_rows(model: Any, name: str) -> list[LayerShape]:
     A model that keeps something else than keys and values, or takes its positions from elsewhere, would be decoded
     wrongly without a word.
     """
-    tokens = torch.arange(1, PROBE + 1, device=model.device) % model.get_input_embeddings().weight.shape[0]
-    expected = model(input_ids=tokens[None]).logits[0, -1].double()
+    tokens, expected = _probe(model)
     own = model.config._attn_implementation
     key_values.register_attention()
     reasons = []
@@ -75,14 +79,35 @@ def fit_for_rows(model: Any, name: str) -> list[LayerShape]:
         try:
             model.set_attn_implementation(implementation)
             shapes = _layer_shapes(model, tokens)
-            error = _relative_error(_by_rows(model, shapes, tokens.tolist()).double(), expected)
+            error = _relative_error(_by_rows(model, shapes, tokens.tolist()), expected)
         except Exception as problem:  # models are other people's code
             reasons.append(first_line(problem))
             continue
-        if error < (0.1 if model.dtype == torch.bfloat16 else 1e-3):
+        if error < _allowed(model):
             return shapes
         reasons.append(f"its scores differ by {error:.0%}")
     raise ModelError(f"{name}: its contexts cannot be decoded side by side ({'; '.join(dict.fromkeys(reasons))}).")
+
+
+@torch.inference_mode()
+def can_record(model: Any, shapes: list[LayerShape]) -> bool:
+    """Whether recorded steps give what the model gives by itself. Some models ask the host on their way."""
+    tokens, expected = _probe(model)
+    try:
+        found = _by_rows(model, shapes, tokens.tolist(), recorded=True)
+    except Exception:  # models are other people's code; steps that are launched one by one do as well
+        return False
+    return _relative_error(found, expected) < _allowed(model)
+
+
+def _probe(model: Any) -> tuple[Tensor, Tensor]:
+    """Some tokens, and what the model itself says comes next."""
+    tokens = torch.arange(1, PROBE + 1, device=model.device) % model.get_input_embeddings().weight.shape[0]
+    return tokens, model(input_ids=tokens[None]).logits[0, -1].double()
+
+
+def _allowed(model: Any) -> float:
+    return 0.1 if model.dtype == torch.bfloat16 else 1e-3
 
 
 def _layer_shapes(model: Any, tokens: Tensor) -> list[LayerShape]:
@@ -90,18 +115,20 @@ def _layer_shapes(model: Any, tokens: Tensor) -> list[LayerShape]:
     return [LayerShape(layer.keys.shape[1], layer.keys.shape[-1], layer.values.shape[-1]) for layer in layers]
 
 
-def _by_rows(model: Any, shapes: list[LayerShape], tokens: list[int]) -> Tensor:
+def _by_rows(model: Any, shapes: list[LayerShape], tokens: list[int], *, recorded: bool = False) -> Tensor:
     """The last token's logits, with the others' keys and values kept, in two rows of different length."""
     prompts = Prompts(model.base_model, shapes, model.dtype, model.device, room=64, chunk=64)
     rows = Rows(shapes, model.dtype, model.device)
     contexts = [tuple(tokens[:-2]), tuple(tokens[:3])]
     prompts.compute(contexts)
     rows.put([0, 1], [prompts.tokens(context) for context in contexts], prompts.layers)
+    steps = RecordedSteps(model, rows, len(tokens))
     logits = None
     for pair in ([tokens[-2], tokens[3]], [tokens[-1], tokens[4]]):
-        logits = next_logits(model, rows, torch.tensor(pair, device=model.device), len(tokens))
+        given = torch.tensor(pair, device=model.device)
+        logits = steps.next_logits(given) if recorded else next_logits(model, rows, given, len(tokens))
     assert logits is not None
-    return logits[0]
+    return logits[0].double()
 
 
 def next_logits(model: Any, rows: Rows, tokens: Tensor, window: int) -> Tensor:

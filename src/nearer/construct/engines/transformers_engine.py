@@ -16,6 +16,7 @@ from nearer.construct.engines.decoding import Answers, TokenSampling, check_toke
 from nearer.construct.engines.key_values import Rows
 from nearer.construct.engines.language_model import LanguageModel, load_language_model, next_logits
 from nearer.construct.engines.prompts import Context, Prompts, chat_ids
+from nearer.construct.engines.recorded_steps import RecordedSteps
 from nearer.construct.model_files import digest
 from nearer.construct.requests import Generated, Request
 
@@ -95,6 +96,7 @@ class _Batch:
         self.answered = engine.answers()
         language = engine.language
         self.rows = Rows(language.shapes, language.dtype, language.device)
+        self.steps = RecordedSteps(language.model, self.rows, engine.window) if language.records else None
         self.prompts = Prompts(
             language.model.base_model,
             language.shapes,
@@ -186,7 +188,10 @@ class _Batch:
     def _step(self) -> list[int]:
         """One token for all; the slots whose answers have ended."""
         engine = self.engine
-        logits = next_logits(engine.language.model, self.rows, self.tokens, engine.window)
+        if self.steps is None:
+            logits = next_logits(engine.language.model, self.rows, self.tokens, engine.window)
+        else:
+            logits = self.steps.next_logits(self.tokens)
         chosen = engine.choosing.choose(logits[self.near], logits[self.far], self.guidance, self._draws())
         self.tokens = chosen[self.owner_there]
         tokens = chosen.cpu().numpy()  # the one moment of a step in which the host waits
