@@ -30,3 +30,10 @@ def models(
     folder = tmp_path / "base"
     Encoder.load(tiny_model("bert"), pooling="mean", device="cpu").save(folder)
     return {"model": folder, "judge": tiny_cross_encoder("bert"), "device": "cpu"}
+
+
+@pytest.fixture
+def teacher(tiny_model: Callable[[str], Path], tmp_path: Path) -> Path:
+    folder = tmp_path / "teacher"
+    Encoder.load(tiny_model("roberta"), pooling="mean", device="cpu").save(folder)
+    return folder

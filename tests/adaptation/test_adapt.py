@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -88,16 +87,17 @@ def test_the_same_comes_out_over_ray(
     assert again.standings == alone.standings
 
 
-def test_a_teacher_reads_each_passage_once(
+@pytest.mark.parametrize("taught", [True, False])
+def test_each_passage_is_read_once(
     documents: Path,
     models: dict[str, Any],
-    tiny_model: Callable[[str], Path],
+    teacher: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
+    taught: bool,
 ) -> None:
-    """What it said of a passage as a judge is what training takes; only queries are new to it."""
-    teacher, out = tmp_path / "teacher", tmp_path / "out"
-    nearer.Encoder.load(tiny_model("roberta"), pooling="mean", device="cpu").save(teacher)
+    """By the teacher, or by the base without one: what it said as a judge is what training takes. Queries are new."""
+    out = tmp_path / "out"
     read: list[str] = []
     windows = VectorStore._windows
 
@@ -105,12 +105,17 @@ def test_a_teacher_reads_each_passage_once(
         read.extend(missing)
         return windows(store, missing, *more)
 
+    trusted = {"teacher": 1.0} if taught else {"lexical": 1.0}
     monkeypatch.setattr(VectorStore, "_windows", watched)
-    monkeypatch.setattr(arguments, "make_plan", lambda *given, **more: PLAN)
-    monkeypatch.setattr(stages, "best_fusion", lambda *given: ({"teacher": 1.0}, 3.0))
-    adapt(documents, out, **{**models, "judge": None}, teachers=[teacher])
+    monkeypatch.setattr(arguments, "make_plan", lambda *given, **more: replace(PLAN, best=12))
+    monkeypatch.setattr(stages, "best_fusion", lambda *given: (trusted, 3.0))
+    adapt(documents, out, **{**models, "judge": None}, teachers=[teacher] if taught else [])
     queries, passages = (
-        {json.loads(line)["text"] for line in (out / "lists" / f"{name}.jsonl").read_text().splitlines()}
+        {
+            json.loads(line)["text"]
+            for folder in out.glob("lists*")
+            for line in (folder / f"{name}.jsonl").read_text().splitlines()
+        }
         for name in ("queries", "passages")
     )
     assert set(read) == queries - passages
@@ -118,14 +123,9 @@ def test_a_teacher_reads_each_passage_once(
 
 
 def test_a_second_student_learns_at_twice_the_rate(
-    documents: Path,
-    models: dict[str, Any],
-    tiny_model: Callable[[str], Path],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    documents: Path, models: dict[str, Any], teacher: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    teacher, out = tmp_path / "teacher", tmp_path / "out"
-    nearer.Encoder.load(tiny_model("roberta"), pooling="mean", device="cpu").save(teacher)
+    out = tmp_path / "out"
     monkeypatch.setattr(arguments, "make_plan", lambda *given, **more: replace(PLAN, halving=True))
     monkeypatch.setattr(stages, "best_fusion", lambda *given: ({"teacher": 1.0}, 3.0))
     found = adapt(documents, out, **{**models, "judge": None}, teachers=[teacher])

@@ -25,15 +25,9 @@ LOG = [f"who knows the {one} of number{number}" for number, one in enumerate(WOR
 
 @pytest.fixture
 def start(
-    documents: Path,
-    models: dict[str, Any],
-    tiny_model: Callable[[str], Path],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    documents: Path, models: dict[str, Any], teacher: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., Outcome]:
     """Adapt with a teacher that is trusted, whatever it knows."""
-    teacher = tmp_path / "teacher"
-    nearer.Encoder.load(tiny_model("roberta"), pooling="mean", device="cpu").save(teacher)
     monkeypatch.setattr(arguments, "make_plan", lambda *given, **more: replace(PLAN, best=12, to_learn=200))
 
     def go(weights: dict[str, float], **more: Any) -> Outcome:

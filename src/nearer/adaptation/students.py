@@ -169,11 +169,12 @@ def write_student_lists(
 
 
 def _hand_over_vectors(work: Work, collection: Collection, folder: Path, weights: Mapping[str, float]) -> None:
-    """The teacher's vectors of the listed passages go where training looks for them, so it does not encode again."""
-    teacher = _trusted_teacher(work, weights)
-    if teacher is None:
-        return
-    encoder = work.models.teachers[teacher]
+    """Vectors of the listed passages go where training looks for them, so that it does not encode them again.
+
+    They are those of the trusted teacher; without one, of the base, by which training finds false negatives.
+    """
+    teacher = _trusted_teacher(work, weights) or BASE
+    encoder = collection.encoders[teacher]
     precision = teacher_precision(encoder.device)
     if collection.workforce.precision(encoder) == precision:
         passages = list(read_list_passages(folder))

@@ -17,7 +17,7 @@ memory traffic of attention (seven-fold for Qwen2.5-0.5B).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -59,7 +59,7 @@ class Rows(DynamicCache):
         self._begins = np.zeros(0, dtype=np.int64)  # the first column of each row's context
         self.count = 0
         self.column = 0  # where the next token of all rows goes
-        self.version = 0  # another one: keys and values are in other buffers
+        self.before_new_buffers: Callable[[], None] = lambda: None  # is called when those at hand are going to be left
         self._begins_changed()
 
     def put(self, rows: Sequence[int], contexts: Sequence[Ids], source: tuple[list[Tensor], list[Tensor]]) -> None:
@@ -136,7 +136,7 @@ class Rows(DynamicCache):
         return StepShape(rows, first, min(stop, self._columns))
 
     def fixed(self, shape: StepShape) -> FixedRows:
-        """Over the same keys and values, as long as `version` is the same."""
+        """Over the same keys and values, until `before_new_buffers` is called."""
         return FixedRows(
             [keys[: shape.rows] for keys in self._keys], [each[: shape.rows] for each in self._values], shape
         )
@@ -168,11 +168,13 @@ class Rows(DynamicCache):
         rows, columns = max(rows, len(self._begins)), self._columns
         if columns < 2 * to:
             columns = 3 * to  # so that what is moved each time was written in at least as many steps
+        new = (rows, columns) != self._keys[0].shape[:2]
+        if new:
+            self.before_new_buffers()
         for tensors in (self._keys, self._values):
             for layer, old in enumerate(tensors):
                 kept = old[: self.count, first:column].clone()
-                if (rows, columns) != old.shape[:2]:
-                    self.version += 1
+                if new:
                     # zeros: what is not seen has no weight, but no weight times NaN would be NaN
                     tensors[layer] = old.new_zeros(rows, columns, *old.shape[2:])
                 tensors[layer][: self.count, to - used : to] = kept

@@ -24,22 +24,20 @@ class RecordedSteps:
         """window: tokens of the longest context."""
         self._model, self._rows, self._window = model, rows, window
         self._steps: dict[StepShape, _Step] = {}
-        self._version = rows.version
         # of all recordings, which never run at the same time
         self._logits: Tensor | None = None
-        self._memory = torch.cuda.graph_pool_handle() if model.device.type == "cuda" else None
+        self._memory: Any = None
+        rows.before_new_buffers = self._forget
 
     def next_logits(self, tokens: Tensor) -> Tensor:
         """(rows, vocabulary): each row's token is added to its context. The next step writes over them."""
         rows = self._rows
-        if rows.version != self._version:  # recordings write into buffers that are gone
-            self._steps.clear()
-            self._version, self._logits = rows.version, None
         shape = rows.step_shape()
         if self._logits is None:
             vocabulary = self._model.get_output_embeddings().weight.shape[0]
             size = (rows.allocated, vocabulary)
             self._logits = torch.empty(size, dtype=self._model.dtype, device=tokens.device)
+            self._memory = torch.cuda.graph_pool_handle() if tokens.device.type == "cuda" else None
         if shape not in self._steps:
             self._steps[shape] = _Step(
                 self._model, rows.fixed(shape), self._window, self._logits[: shape.rows], self._memory
@@ -48,8 +46,14 @@ class RecordedSteps:
         step.tokens[: rows.count] = tokens
         rows.tell(step.rows)
         step.run()
+        found = self._logits[: rows.count]
         rows.advance()
-        return self._logits[: rows.count]
+        return found
+
+    def _forget(self) -> None:
+        """Recordings write into buffers that are going to be left."""
+        self._steps.clear()
+        self._logits = self._memory = None
 
 
 class _Step:
