@@ -237,6 +237,8 @@ def test_why_no_student_was_trained() -> None:
     assert "No student was trained: the judges do not know enough" in words_of(outcome)
     outcome.plan["steps"] = 0
     assert "No student was trained: there was too little time" in words_of(outcome)
+    outcome.plan["most_steps"] = 0
+    assert "No student was trained, as was asked (--most-steps)" in words_of(outcome)
 
 
 def test_queries_that_rose_and_fell() -> None:
@@ -285,7 +287,12 @@ class TestAdvice:
         assert self.titles(outcome) == [title, "More kinds of tests"]
 
     @pytest.mark.parametrize(
-        ("plan", "title"), [({"reranks": False}, "Time for the judge"), ({"steps": 0}, "Time to train")]
+        ("plan", "title"),
+        [
+            ({"reranks": False}, "Time for the judge"),
+            ({"steps": 0}, "Time to train"),
+            ({"steps": 0, "most_steps": 0}, "Training"),
+        ],
     )
     def test_what_there_was_no_time_for(self, plan: dict[str, Any], title: str) -> None:
         outcome = labelled_outcome()

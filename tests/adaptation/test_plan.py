@@ -140,6 +140,14 @@ def test_the_most_of_queries_and_steps() -> None:
     none = make_plan(hours, 100_000, speeds, on_gpu=True, most_steps=0)
     assert not none.trains
     assert not settle(none, 1.0).trains
+    assert "no training (as asked)" in str(none)
+
+
+def test_without_training_the_tests_have_all_the_time() -> None:
+    speeds = Speeds(0.02, 0.0, 0.01)
+    usual, none = (make_plan(300, 3_000, speeds, on_gpu=False, most_steps=steps) for steps in (MOST_STEPS, 0))
+    assert (none.queries, none.passages) > (usual.queries, usual.passages)
+    assert 0.35 * 300 < none.total_seconds <= 300
 
 
 class TestTwoStudents:

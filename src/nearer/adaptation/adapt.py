@@ -129,9 +129,9 @@ def adapt(
         )
     if pretrain not in (None, "tsdae"):
         raise SettingError(f"pretrain: {pretrain!r} is not tsdae.", argument="pretrain")
-    for name, value, least in (("seed", seed, 0), ("most_steps", most_steps, 0), ("most_queries", most_queries, 1)):
-        if value < least:
-            raise SettingError(f"{name}: {value} is below {least}.", argument=name)
+    for name, value, fewest in (("seed", seed, 0), ("most_steps", most_steps, 0), ("most_queries", most_queries, 1)):
+        if value < fewest:
+            raise SettingError(f"{name}: {value} is below {fewest}.", argument=name)
     found = read_documents(documents, columns=columns, encoding=encoding, txt=txt, progress=progress)
     say(str(found.account))
     if len(found) < FEWEST_DOCUMENTS:

@@ -81,7 +81,9 @@ def _time(outcome: Outcome) -> Iterator[Advice]:
             "budget or a GPU lets it.",
             more,
         )
-    if not plan["steps"]:
+    if not outcome.may_train:
+        yield Advice("Training", "No student was trained, as you asked (--most-steps).")
+    elif not plan["steps"]:
         yield Advice(
             "Time to train",
             f"A budget of {budget} is too short on this machine, so no student was trained. A longer budget or a GPU "

@@ -15,6 +15,7 @@ import numpy as np
 from nearer.adaptation.documents import Document
 from nearer.adaptation.judging import Collection
 from nearer.adaptation.label_figures import LABELS, LabelFigures
+from nearer.adaptation.plan import FEWEST_STEPS, MOST_STEPS
 from nearer.adaptation.refit import Refit
 from nearer.adaptation.tournament import BASE, Contender, Measured, Rung, Standing, discount
 from nearer.encoder import Encoder
@@ -97,6 +98,11 @@ class Outcome:
     written: dict[str, int] = field(default_factory=dict)
     rungs: list[Rung] = field(default_factory=list)
     refit: Refit | None = None
+
+    @property
+    def may_train(self) -> bool:
+        """Whether students were asked for: enough steps were allowed, if there is time."""
+        return bool(self.plan.get("most_steps", MOST_STEPS) >= FEWEST_STEPS)
 
     @property
     def is_better(self) -> bool:

@@ -57,7 +57,7 @@ class Expected:
 
     Seconds: budget: there are; before, after: that tests take before and after training; material: to make it; step:
     of training; start_up, resuming: before the first step of a run that begins or goes on; student: to put one more
-    student to the tests. second: who may train beside lists, or None. most_steps: of a student.
+    student to the tests. second: who may train beside lists, or None.
     """
 
     budget: float
@@ -69,7 +69,6 @@ class Expected:
     resuming: float
     student: float
     second: str | None
-    most_steps: int = MOST_STEPS
 
 
 @dataclass(frozen=True)
@@ -79,7 +78,8 @@ class Plan:
     steps: of a student, or of all together where they share them; longest: tokens of a passage in training; seconds:
     what it is expected to take, by stage; labelled: queries with labels that are asked; written: queries that a
     language model writes to learn from; written_tests: and as a test; halving: two students train, and the one that
-    is better after its first rung takes all steps; expected: what `settle` needs, None when the steps are settled.
+    is better after its first rung takes all steps; expected: what `settle` needs, None when the steps are settled;
+    most_steps: of a student, however much time there is.
     """
 
     passages: int
@@ -97,6 +97,7 @@ class Plan:
     written_tests: int = 0
     halving: bool = False
     expected: Expected | None = None
+    most_steps: int = MOST_STEPS
 
     @property
     def trains(self) -> bool:
@@ -110,7 +111,7 @@ class Plan:
     @property
     def told_training(self) -> str:
         if not self.trains:
-            return "no training (too little time)"
+            return f"no training ({'too little time' if self.most_steps >= FEWEST_STEPS else 'as asked'})"
         steps = f"{self.steps:,} steps"
         if self.halving:
             steps = f"two students, {first_rung(self.steps):,} steps each, the better one goes on to {steps},"
@@ -182,12 +183,26 @@ def make_plan(
     budget = whole if speeds.query is None else (1 - WRITING) * whole
     batch, per_query = (96, 4) if on_gpu else (16, 4)
     longest, reranks = None if on_gpu else 128, speeds.pair is not None
-    plan = Plan(passages, 400, 50, reranks, most_queries, most_steps, batch, per_query, longest, {}, labelled=labelled)
-    while _tests(plan, speeds) > TESTS * budget:
+    plan = Plan(
+        passages,
+        400,
+        50,
+        reranks,
+        most_queries,
+        most_steps,
+        batch,
+        per_query,
+        longest,
+        {},
+        labelled=labelled,
+        most_steps=most_steps,
+    )
+    of_tests = TESTS * budget if most_steps >= FEWEST_STEPS else budget  # all of it, if nothing is trained
+    while _tests(plan, speeds) > of_tests:
         if plan.queries > FEWEST_QUERIES:
             plan = replace(plan, queries=max(FEWEST_QUERIES, plan.queries // 2), best=max(20, plan.best - 10))
             plan = replace(plan, labelled=max(min(labelled, FEWEST_LABELLED), plan.labelled // 2))
-        elif plan.reranks and _reranking(plan, speeds) > TESTS / 2 * budget:
+        elif plan.reranks and _reranking(plan, speeds) > of_tests / 2:
             plan = replace(plan, reranks=False)
         elif plan.passages > fewest:
             plan = replace(plan, passages=max(fewest, plan.passages // 2))
@@ -211,7 +226,6 @@ def make_plan(
         resuming=RESUMING if on_gpu else 0.0,
         student=_texts(plan) * speeds.passage,
         second=FASTER if speeds.taught > 0 or plan.reranks else PAIRS,
-        most_steps=most_steps,
     )
     plan = _with_steps(plan, expected, left)
     if speeds.query is not None:
@@ -253,10 +267,9 @@ def _with_steps(plan: Plan, expected: Expected, left: float) -> Plan:
         HALVING: (1 + 1 / RUNG, 2 * start_up + expected.resuming + 2 * student),
     }
     fitting = {
-        way: int(min(expected.most_steps, max(0.0, left - beside) / (runs * step)))
-        for way, (runs, beside) in ways.items()
+        way: int(min(plan.most_steps, max(0.0, left - beside) / (runs * step))) for way, (runs, beside) in ways.items()
     }
-    way = _choose_way(fitting, expected)
+    way = _choose_way(fitting, expected.second, plan.most_steps)
     (runs, beside), steps = ways[way], fitting[way]
     steps = steps if steps >= FEWEST_STEPS else 0
     return replace(
@@ -267,13 +280,13 @@ def _with_steps(plan: Plan, expected: Expected, left: float) -> Plan:
     )
 
 
-def _choose_way(steps: Mapping[str, int], expected: Expected) -> str:
-    """steps: that fit, by the way to train."""
-    if expected.second is None:
+def _choose_way(steps: Mapping[str, int], second: str | None, most_steps: int) -> str:
+    """steps: that fit, by the way to train. second: who may train beside the first."""
+    if second is None:
         return ALONE
     least: float = steps[ALONE] // 2 + 1  # without a teacher both train in any case, and would share the time
-    if expected.second == FASTER:  # it may take little from the first
-        least = max(min(expected.most_steps, TWO_FROM), KEPT_BY_BETTER * steps[ALONE])
+    if second == FASTER:  # it may take little from the first
+        least = max(min(most_steps, TWO_FROM), KEPT_BY_BETTER * steps[ALONE])
     return HALVING if steps[HALVING] >= least and first_rung(steps[HALVING]) >= FEWEST_STEPS else ALONE
 
 
