@@ -1,11 +1,12 @@
-"""`nearer bench decode`: ranking lists decoded together, against one list at a time and against two plain passes."""
+"""`nearer bench decode`: ranking lists decoded together, against one list at a time and against two plain passes; on a
+GPU also with steps that are not recorded."""
 
 from __future__ import annotations
 
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import NamedTuple
 
 import torch
@@ -21,6 +22,7 @@ from nearer.encoder.sources import BUNDLED
 from nearer.errors import SettingError
 
 TOGETHER, ALONE, PLAIN = "lists together", "one list at a time", "two plain passes"
+UNRECORDED = "lists together, steps not recorded"
 Answer = Callable[[deque[Request]], Iterable[Generated]]
 
 
@@ -57,9 +59,14 @@ def bench_decode(wanted: DecodeBench, tell: Callable[[str], None] = lambda messa
     few = starts[: wanted.alone]
     _grown(single.answer, starts[:1], template, wanted, steps=1)  # the first pass of a process takes longer
     decoded = {}
-    for name, answer, chosen in ((TOGETHER, engine.answer, starts), (ALONE, single.answer, few)):
+    ways = [(TOGETHER, engine, starts), (ALONE, single, few)]
+    if engine.language.records:
+        launched = replace(engine.language, records=False)
+        unrecorded = TransformersEngine(launched, path, TokenSampling(), wanted.lists, wanted.max_new_tokens)
+        ways.insert(1, (UNRECORDED, unrecorded, starts))
+    for name, way, chosen in ways:
         tell(f"{name}: {len(chosen)} of {wanted.steps} steps")
-        decoded[name] = _grown(answer, chosen, template, wanted)
+        decoded[name] = _grown(way.answer, chosen, template, wanted)
     tell(f"{PLAIN}: {len(few)} of {wanted.steps} steps")
     decoded[PLAIN] = _grown(lambda requests: _plainly(single, requests), few, template, wanted)
     rows = [
@@ -72,13 +79,14 @@ def bench_decode(wanted: DecodeBench, tell: Callable[[str], None] = lambda messa
         for name, done in decoded.items()
         for note in (f"{done.tokens / done.seconds:.1f} tokens a second, {done.tokens:,} in {done.seconds:.1f} s",)
     ]
+    others = [name for name in decoded if name != TOGETHER]
     notes = [
         f"model: {wanted.model}, {engine.language.precision}; {wanted.lists} lists together, {len(few)} of them alone",
-        *(_agreement(decoded[TOGETHER], decoded[name], name) for name in (ALONE, PLAIN)),
+        *(_agreement(decoded[TOGETHER], decoded[name], name) for name in others),
     ]
     tell("the machine's limits")
     limits = measure_ceilings(device)
-    return new_report("decode", device, limits, asdict(wanted), compared(rows, [ALONE, PLAIN]), notes)
+    return new_report("decode", device, limits, asdict(wanted), compared(rows, others), notes)
 
 
 def _starts(count: int) -> list[str]:
