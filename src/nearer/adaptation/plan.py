@@ -104,6 +104,11 @@ class Plan:
         return self.steps >= FEWEST_STEPS
 
     @property
+    def may_train(self) -> bool:
+        """Whether enough steps are allowed, if there is time."""
+        return self.most_steps >= FEWEST_STEPS
+
+    @property
     def total_seconds(self) -> float:
         """Seconds."""
         return sum(self.seconds.values())
@@ -111,7 +116,7 @@ class Plan:
     @property
     def told_training(self) -> str:
         if not self.trains:
-            return f"no training ({'too little time' if self.most_steps >= FEWEST_STEPS else 'as asked'})"
+            return f"no training ({'too little time' if self.may_train else 'as asked'})"
         steps = f"{self.steps:,} steps"
         if self.halving:
             steps = f"two students, {first_rung(self.steps):,} steps each, the better one goes on to {steps},"
@@ -197,7 +202,7 @@ def make_plan(
         labelled=labelled,
         most_steps=most_steps,
     )
-    of_tests = TESTS * budget if most_steps >= FEWEST_STEPS else budget  # all of it, if nothing is trained
+    of_tests = TESTS * budget if plan.may_train else budget
     while _tests(plan, speeds) > of_tests:
         if plan.queries > FEWEST_QUERIES:
             plan = replace(plan, queries=max(FEWEST_QUERIES, plan.queries // 2), best=max(20, plan.best - 10))
@@ -304,7 +309,9 @@ def _with_writing(plan: Plan, affordable: int, *, llm_test: bool) -> Plan:
 
 
 def _tests(plan: Plan, speeds: Speeds) -> float:
-    return _texts(plan) * (2 * speeds.passage + speeds.taught) + _reranking(plan, speeds)
+    """Of the base, the teachers, and a student if there may be one."""
+    encoders = (2 if plan.may_train else 1) * speeds.passage + speeds.taught
+    return _texts(plan) * encoders + _reranking(plan, speeds)
 
 
 def _texts(plan: Plan) -> int:
