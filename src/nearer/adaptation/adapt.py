@@ -98,7 +98,7 @@ def adapt(
         llm_test: Let it write a test as well. Small models repeat the passages' words, which misleads the choice.
         pretrain: `tsdae`: students start from the base after TSDAE on the text, which takes a quarter of their steps.
         budget: The time that there is, such as `20min`. It decides how much is tried.
-        most_steps: That a student takes, however much time there is; 0 trains none.
+        most_steps: That a student takes, however much time there is; below 20 none is trained.
         most_queries: That students learn from.
         columns: Which columns of tables are `text`, `title` and `id`; None guesses.
         encoding: Of text that is not UTF-8.

@@ -81,7 +81,7 @@ def _time(outcome: Outcome) -> Iterator[Advice]:
             "budget or a GPU lets it.",
             more,
         )
-    if not outcome.may_train:
+    if not outcome.allows_training:
         yield Advice("Training", "No student was trained, as you asked (--most-steps).")
     elif not plan["steps"]:
         yield Advice(

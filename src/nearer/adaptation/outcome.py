@@ -100,8 +100,8 @@ class Outcome:
     refit: Refit | None = None
 
     @property
-    def may_train(self) -> bool:
-        """Whether students were asked for: enough steps were allowed, if there is time."""
+    def allows_training(self) -> bool:
+        """Whether the most steps that a student may take are enough to train one."""
         return bool(self.plan.get("most_steps", MOST_STEPS) >= FEWEST_STEPS)
 
     @property

@@ -104,8 +104,8 @@ class Plan:
         return self.steps >= FEWEST_STEPS
 
     @property
-    def may_train(self) -> bool:
-        """Whether enough steps are allowed, if there is time."""
+    def allows_training(self) -> bool:
+        """Whether a student may take enough steps, if there is time."""
         return self.most_steps >= FEWEST_STEPS
 
     @property
@@ -116,7 +116,7 @@ class Plan:
     @property
     def told_training(self) -> str:
         if not self.trains:
-            return f"no training ({'too little time' if self.may_train else 'as asked'})"
+            return f"no training ({'too little time' if self.allows_training else 'as asked'})"
         steps = f"{self.steps:,} steps"
         if self.halving:
             steps = f"two students, {first_rung(self.steps):,} steps each, the better one goes on to {steps},"
@@ -202,7 +202,7 @@ def make_plan(
         labelled=labelled,
         most_steps=most_steps,
     )
-    of_tests = TESTS * budget if plan.may_train else budget
+    of_tests = TESTS * budget if plan.allows_training else budget
     while _tests(plan, speeds) > of_tests:
         if plan.queries > FEWEST_QUERIES:
             plan = replace(plan, queries=max(FEWEST_QUERIES, plan.queries // 2), best=max(20, plan.best - 10))
@@ -310,7 +310,7 @@ def _with_writing(plan: Plan, affordable: int, *, llm_test: bool) -> Plan:
 
 def _tests(plan: Plan, speeds: Speeds) -> float:
     """Of the base, the teachers, and a student if there may be one."""
-    encoders = (2 if plan.may_train else 1) * speeds.passage + speeds.taught
+    encoders = (2 if plan.allows_training else 1) * speeds.passage + speeds.taught
     return _texts(plan) * encoders + _reranking(plan, speeds)
 
 

@@ -80,7 +80,7 @@ def adapt(
     ] = "20min",
     most_steps: Annotated[
         int | None,
-        typer.Option(min=0, help="Steps of a student, however much time there is; 0 trains none. Default: 2000."),
+        typer.Option(min=0, help="Steps of a student, whatever the budget. Default: 2000; below 20: no training."),
     ] = None,
     most_queries: Annotated[
         int | None, typer.Option(min=1, help="Queries that students learn from. Default: 16000.")

@@ -47,7 +47,7 @@ class RecordedSteps:
         rows.tell(step.rows)
         step.run()
         found = self._logits[: rows.count]
-        rows.advance()
+        rows.advance()  # which may leave the buffers
         return found
 
     def _forget(self) -> None:
