@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from nearer.construct.engines import key_values, language_model, load_engine
 from nearer.construct.engines.key_values import ALIGNED, LayerShape, Rows, StepShape
+from nearer.construct.engines.recorded_steps import _Step
 from nearer.construct.engines.transformers_engine import TransformersEngine
 from nearer.construct.requests import Generated, Request
 
@@ -69,6 +70,26 @@ def test_sampled_answers_are_the_same(load: Load, tiny_llm: Path) -> None:
     plain = load_engine(tiny_llm, batch=7, max_new_tokens=LIMIT, device="cpu", **sampling)
     one, two = answers(plain, requests), answers(load(7, **sampling), requests)
     assert {number: each.text for number, each in one.items()} == {number: each.text for number, each in two.items()}
+
+
+@pytest.mark.parametrize("before", [0, 1, 7])
+def test_steps_go_on_plainly_where_there_is_no_room_to_record(
+    load: Load, by_hand: ByHand, monkeypatch: pytest.MonkeyPatch, before: int
+) -> None:
+    compute, count = _Step._compute, 0
+
+    def fail_in_time(step: _Step) -> None:
+        nonlocal count
+        count += 1
+        compute(step)
+        if count > before:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(_Step, "_compute", fail_in_time)
+    requests = mixed_requests(12, 1.5)
+    found = answers(load(5), requests)
+    assert count == before + 1
+    assert [told(found[request.number]) for request in requests] == [by_hand(request, LIMIT) for request in requests]
 
 
 def test_the_shapes_are_few(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -188,10 +188,7 @@ class _Batch:
     def _step(self) -> list[int]:
         """One token for all; the slots whose answers have ended."""
         engine = self.engine
-        if self.steps is None:
-            logits = next_logits(engine.language.model, self.rows, self.tokens, engine.window)
-        else:
-            logits = self.steps.next_logits(self.tokens)
+        logits = self._next_logits()
         chosen = engine.choosing.choose(logits[self.near], logits[self.far], self.guidance, self._draws())
         self.tokens = chosen[self.owner_there]
         tokens = chosen.cpu().numpy()  # the one moment of a step in which the host waits
@@ -203,6 +200,15 @@ class _Batch:
             self.running = [one for one in self.running if one.slot not in ended]
             self._arrange()
         return sorted(ended)
+
+    def _next_logits(self) -> Tensor:
+        language = self.engine.language
+        if self.steps is not None:
+            try:
+                return self.steps.next_logits(self.tokens)
+            except RuntimeError:  # a recording takes memory of its own; a step that failed is taken anew
+                self.steps = None
+        return next_logits(language.model, self.rows, self.tokens, self.engine.window)
 
     def _draws(self) -> Tensor | None:
         if self.engine.choosing.greedy:
