@@ -325,17 +325,12 @@ def test_commands() -> None:
     )
 
 
-def test_the_most_steps_and_queries_are_repeated() -> None:
-    outcome = make_outcome()
-    outcome.asked.update(most_steps=8000, most_queries=500)
-    assert "--most-steps 8000 --most-queries 500" in shlex.join(commands_of(outcome)[-1])
-
-
 def test_options_of_the_commands_exist() -> None:
     from nearer.cli.main import app
 
     outcome = make_outcome()
     outcome.asked.update(most_steps=8000, most_queries=500)
+    assert "--most-steps 8000 --most-queries 500" in shlex.join(commands_of(outcome)[-1])
     for command in commands_of(outcome):
         names = command[1:3] if command[1] == "search" else command[1:2]
         shown = CliRunner().invoke(app, [*names, "--help"], env={"COLUMNS": "200", "TERM": "dumb"}).output

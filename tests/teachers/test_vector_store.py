@@ -151,13 +151,13 @@ class TestOnce:
         assert watch.since() == 0
 
 
-class TestTaken:
+class TestKnown:
     """Vectors that the model computed elsewhere."""
 
     def test_they_are_not_computed_again(self, encoder: Encoder, corpus: Path, watch: Watch) -> None:
         store = VectorStore(encoder)
         given = np.random.default_rng(0).normal(size=(20, encoder.dimension)).astype(np.float16)  # whatever they are
-        store.take([*SENTENCES[:19], SENTENCES[0]], given)
+        store.add_known([*SENTENCES[:19], SENTENCES[0]], given)
         watch.since()
         rows = store.rows(read_sentences(corpus))
         assert watch.since() == len(SENTENCES) - 19
@@ -167,7 +167,7 @@ class TestTaken:
     def test_what_is_there_stays(self, encoder: Encoder, corpus: Path, check_vectors: Check) -> None:
         store = VectorStore(encoder)
         store.rows(read_sentences(corpus))
-        store.take(SENTENCES, np.zeros((len(SENTENCES), encoder.dimension), dtype=np.float16))
+        store.add_known(SENTENCES, np.zeros((len(SENTENCES), encoder.dimension), dtype=np.float16))
         assert len(store.vectors()) == len(SENTENCES)
         check_vectors(store, corpus)
 
@@ -177,14 +177,14 @@ class TestTaken:
     ) -> None:
         monkeypatch.setattr(vector_store, "WINDOW_ON_CPU", window)
         store = VectorStore(encoder)
-        store.take(SENTENCES, encoder.encode(SENTENCES, normalize=True).astype(np.float16))
+        store.add_known(SENTENCES, encoder.encode(SENTENCES, normalize=True).astype(np.float16))
         assert len(store.vectors()) == len(SENTENCES)
         check_vectors(store, corpus)
 
     def test_those_that_are_no_numbers(self, encoder: Encoder) -> None:
         store = VectorStore(encoder)
         with pytest.raises(InputError, match="not finite numbers"):
-            store.take(SENTENCES[:1], np.full((1, encoder.dimension), np.nan, dtype=np.float16))
+            store.add_known(SENTENCES[:1], np.full((1, encoder.dimension), np.nan, dtype=np.float16))
         assert len(store.vectors()) == 0
 
 

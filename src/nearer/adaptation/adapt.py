@@ -98,8 +98,8 @@ def adapt(
         llm_test: Let it write a test as well. Small models repeat the passages' words, which misleads the choice.
         pretrain: `tsdae`: students start from the base after TSDAE on the text, which takes a quarter of their steps.
         budget: The time that there is, such as `20min`. It decides how much is tried.
-        most_steps: That a student takes, however much time there is; below 20 none is trained.
-        most_queries: That students learn from.
+        most_steps: The most steps that a student takes, whatever the budget; below 20 none is trained.
+        most_queries: The most queries that students learn from.
         columns: Which columns of tables are `text`, `title` and `id`; None guesses.
         encoding: Of text that is not UTF-8.
         txt: Whether a plain text file is one document (`file`) or has one on each `line`.

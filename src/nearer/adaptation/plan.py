@@ -79,7 +79,7 @@ class Plan:
     what it is expected to take, by stage; labelled: queries with labels that are asked; written: queries that a
     language model writes to learn from; written_tests: and as a test; halving: two students train, and the one that
     is better after its first rung takes all steps; expected: what `settle` needs, None when the steps are settled;
-    most_steps: of a student, however much time there is.
+    most_steps: the most that a student may take, whatever the budget.
     """
 
     passages: int
@@ -182,7 +182,7 @@ def make_plan(
     """The most that fits: first the tests get smaller, then the collection, then the training.
 
     labelled: queries with labels; always: passages that are there in any case, since they answer them; llm_test: some
-    of the queries that a language model writes are a test; most_queries, most_steps: that students learn from and take.
+    of the queries that a language model writes are a test; most_queries, most_steps: the most for students.
     """
     whole, fewest = budget, max(FEWEST_PASSAGES, always)
     budget = whole if speeds.query is None else (1 - WRITING) * whole

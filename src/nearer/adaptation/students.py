@@ -180,7 +180,7 @@ def _hand_over_vectors(work: Work, collection: Collection, folder: Path, weights
         passages = list(read_list_passages(folder))
         numbers = np.array([int(passage.id) for passage in passages])
         vectors = collection.vectors[teacher][numbers]
-        VectorStore(encoder, precision=precision).take((passage.text for passage in passages), vectors)
+        VectorStore(encoder, precision=precision).add_known((passage.text for passage in passages), vectors)
 
 
 def _of_lists(work: Work, weights: dict[str, float], start: str, *, faster: bool) -> list[Student]:

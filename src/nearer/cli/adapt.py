@@ -80,10 +80,10 @@ def adapt(
     ] = "20min",
     most_steps: Annotated[
         int | None,
-        typer.Option(min=0, help="Steps of a student, whatever the budget. Default: 2000; below 20: no training."),
+        typer.Option(min=0, help="The most steps of a student, whatever the budget. Default: 2000; below 20: none."),
     ] = None,
     most_queries: Annotated[
-        int | None, typer.Option(min=1, help="Queries that students learn from. Default: 16000.")
+        int | None, typer.Option(min=1, help="The most queries that students learn from. Default: 16000.")
     ] = None,
     columns: Annotated[
         str | None,

@@ -101,7 +101,7 @@ class VectorStore:
                 partial.write_bytes(sealed_bytes(rows.tobytes()))
         return self._checked(rows)
 
-    def take(self, sentences: Iterable[str], vectors: NDArray[np.float16]) -> None:
+    def add_known(self, sentences: Iterable[str], vectors: NDArray[np.float16]) -> None:
         """Add the vectors of sentences (sentences, dimension) that this model computed elsewhere, at this precision.
 
         What is there already stays as it is.

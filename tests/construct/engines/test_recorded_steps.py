@@ -125,7 +125,7 @@ def test_a_fixed_step_sees_what_the_other_sees(lengths: list[int], steps: int, s
         for step in range(steps):
             new = torch.full((len(lengths), 2, 1, 3), 1000.0 + step), torch.full((len(lengths), 2, 1, 1), 2000.0 + step)
             fixed = two.fixed(two.step_shape())
-            two.tell(fixed)
+            two.set_inputs(fixed)
             assert fixed.positions(50).tolist() == one.positions(50).tolist()
             wanted, found = one.update(*new, 0), fixed.update(*new, 0)
             for row in range(len(lengths)):
@@ -142,7 +142,7 @@ def test_rows_that_are_not_in_use_stay_finite() -> None:
     there.put([0, 1, 2], [np.zeros(30, dtype=np.int64)] * 3, source(1))
     shape = there.step_shape()._replace(rows=8)
     fixed = there.fixed(shape)
-    there.tell(fixed)
+    there.set_inputs(fixed)
     assert (fixed.mask() == 0).any(dim=-1).all()
     assert (fixed.positions(50) >= 0).all()
 

@@ -59,7 +59,7 @@ class Rows(DynamicCache):
         self._begins = np.zeros(0, dtype=np.int64)  # the first column of each row's context
         self.count = 0
         self.column = 0  # where the next token of all rows goes
-        self.before_new_buffers: Callable[[], None] = lambda: None  # is called when those at hand are going to be left
+        self.before_new_buffers: Callable[[], None] = lambda: None  # is called before keys and values move
         self._begins_changed()
 
     def put(self, rows: Sequence[int], contexts: Sequence[Ids], source: tuple[list[Tensor], list[Tensor]]) -> None:
@@ -141,8 +141,8 @@ class Rows(DynamicCache):
             [keys[: shape.rows] for keys in self._keys], [each[: shape.rows] for each in self._values], shape
         )
 
-    def tell(self, fixed: FixedRows) -> None:
-        """Where the next step writes, and what each row sees."""
+    def set_inputs(self, fixed: FixedRows) -> None:
+        """Set where the next step writes, and what each row sees."""
         fixed.begins.copy_(self._begins_there[: len(fixed.begins)])
         fixed.column.fill_(self.column)
 

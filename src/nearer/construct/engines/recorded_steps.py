@@ -14,7 +14,7 @@ from torch import Tensor
 
 from nearer.construct.engines.key_values import FixedRows, Rows, StepShape
 
-WARM_UP = 2  # passes before a recording: libraries choose their ways in the first
+WARM_UP = 2  # passes before a recording: in the first, libraries choose their kernels
 
 
 class RecordedSteps:
@@ -27,7 +27,7 @@ class RecordedSteps:
         # of all recordings, which never run at the same time
         self._logits: Tensor | None = None
         self._memory: Any = None
-        rows.before_new_buffers = self._forget
+        rows.before_new_buffers = self.forget
 
     def next_logits(self, tokens: Tensor) -> Tensor:
         """(rows, vocabulary): each row's token is added to its context. The next step writes over them."""
@@ -44,14 +44,14 @@ class RecordedSteps:
             )
         step = self._steps[shape]
         step.tokens[: rows.count] = tokens
-        rows.tell(step.rows)
+        rows.set_inputs(step.rows)
         step.run()
         found = self._logits[: rows.count]
-        rows.advance()  # which may leave the buffers
+        rows.advance()  # this may replace the buffers
         return found
 
-    def _forget(self) -> None:
-        """Recordings write into buffers that are going to be left."""
+    def forget(self) -> None:
+        """Drop all recordings and their memory: they write into buffers that are about to be replaced."""
         self._steps.clear()
         self._logits = self._memory = None
 

@@ -206,7 +206,8 @@ class _Batch:
         if self.steps is not None:
             try:
                 return self.steps.next_logits(self.tokens)
-            except RuntimeError:  # a recording takes memory of its own; a step that failed is taken anew
+            except RuntimeError:  # such as too little memory for a recording: the step is computed again without one
+                self.steps.forget()
                 self.steps = None
         return next_logits(language.model, self.rows, self.tokens, self.engine.window)
 
