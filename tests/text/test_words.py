@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from nearer.errors import SettingError
 from nearer.text.augmentation import Augmenter, Masker
@@ -131,3 +133,23 @@ def test_masking_follows_the_shares_of_bert(tokenizer: Any) -> None:
     assert (masked[~chosen] == ids[~chosen]).all()
     assert (masked[chosen] == tokenizer.mask_token_id).mean() == pytest.approx(0.8, abs=0.01)
     assert (masked[chosen] == ids[chosen]).mean() == pytest.approx(0.1, abs=0.01)
+
+
+@given(
+    st.lists(st.integers(0, 60), max_size=40),
+    st.lists(st.integers(0, 30), max_size=6).map(tuple),
+    st.sampled_from([0.01, 0.3, 0.99]),
+    st.integers(0, 99),
+)
+def test_masking_is_bert_token_by_token(row: list[int], special: tuple[int, ...], rate: float, seed: int) -> None:
+    masked, chosen = Masker(31, 50, special, rate)(np.array(row, dtype=np.int64), np.random.default_rng(seed))
+    random = np.random.default_rng(seed)
+    drawn, fate = [random.random() for _ in row], [random.random() for _ in row]
+    wanted = [draw < rate and token not in special for draw, token in zip(drawn, row, strict=True)]
+    swapped = [want and 0.8 <= draw < 0.9 for want, draw in zip(wanted, fate, strict=True)]
+    others = iter(random.integers(0, 50, sum(swapped)).tolist())
+    assert chosen.tolist() == wanted
+    assert masked.tolist() == [
+        next(others) if swap else 31 if want and draw < 0.8 else token
+        for token, want, draw, swap in zip(row, wanted, fate, swapped, strict=True)
+    ]
