@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from functools import cache
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import torch
 from filelock import FileLock
@@ -37,7 +39,7 @@ def load_causal_model(path: Path, dtype: torch.dtype) -> tuple[Any, Any]:
     source, unpacked = _arguments(path) if path.is_file() else ({"pretrained_model_name_or_path": str(path)}, {})
     family: Any = transformers.AutoModelForCausalLM
     try:
-        with _without_progress_bars():
+        with _without_progress_bars(), _reading_once() if path.is_file() else nullcontext():
             model = family.from_pretrained(**source, **unpacked, dtype=dtype)
             return model, transformers.AutoTokenizer.from_pretrained(**source)
     except Exception as error:  # whatever transformers, safetensors, tokenizers and gguf raise
@@ -76,6 +78,22 @@ def _arguments(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     if hasattr(transformers, "GgufConfig"):  # newer ones would leave it packed where they have kernels for that
         unpacked = {"quantization_config": transformers.GgufConfig(dequantize=True)}
     return {"pretrained_model_name_or_path": str(path.parent), "gguf_file": path.name}, unpacked
+
+
+@contextmanager
+def _reading_once() -> Iterator[None]:
+    """Within it, gguf reads a file's facts once.
+
+    transformers asks for them three times (configuration, weights, tokenizer), of which each takes seconds for a
+    vocabulary of 150,000, and for the names of all tensors once for every module of the model.
+    """
+    import gguf
+
+    with (
+        mock.patch.object(gguf, "GGUFReader", cache(gguf.GGUFReader)),
+        mock.patch.object(gguf, "get_tensor_name_map", cache(gguf.get_tensor_name_map)),
+    ):
+        yield
 
 
 @contextmanager
