@@ -29,6 +29,14 @@ def test_greedy_takes_the_best() -> None:
     assert TokenSampling().choose(near, far, torch.tensor([1.5])).tolist() == [2]
 
 
+@pytest.mark.parametrize("choosing", [TokenSampling(), TokenSampling(0.7), TokenSampling(0.7, 0.9)])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64])
+def test_without_guidance_the_far_context_is_not_needed(choosing: TokenSampling, dtype: torch.dtype) -> None:
+    near, far = torch.randn(2, 8, 3000, generator=torch.Generator().manual_seed(0)).to(dtype) * 4
+    draws, nobody = torch.linspace(0, 0.99, 8, dtype=torch.float64), torch.zeros(8)
+    assert choosing.choose(near, None, nobody, draws).tolist() == choosing.choose(near, far, nobody, draws).tolist()
+
+
 @pytest.mark.parametrize("settings", [{}, {"temperature": 1.0}, {"temperature": 1.0, "top_p": 0.5}])
 def test_what_is_no_number_is_marked(settings: dict[str, float]) -> None:
     near = torch.tensor([[1.0, float("nan")], [3.0, 1.0]])

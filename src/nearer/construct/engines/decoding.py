@@ -52,12 +52,14 @@ class TokenSampling:
             return np.full(tokens, NO_DRAW)
         return np.random.default_rng([self.seed, request.number, request.step]).random(tokens)
 
-    def choose(self, near: Tensor, far: Tensor, guidance: Tensor, draws: Tensor | None = None) -> Tensor:
+    def choose(self, near: Tensor, far: Tensor | None, guidance: Tensor, draws: Tensor | None = None) -> Tensor:
         """Logits (requests, vocabulary) under both contexts, guidance (requests) → tokens (requests).
 
-        FAULTY where the scores are not numbers.
+        far: None where nobody is guided. FAULTY where the scores are not numbers.
         """
-        scores = directed(near, far, guidance)
+        scores = (
+            near.to(torch.promote_types(near.dtype, torch.float32)) if far is None else directed(near, far, guidance)
+        )
         best = scores.max(dim=-1)
         likeliest = torch.where(best.values.isnan(), FAULTY, best.indices)
         if draws is None or self.greedy:
@@ -79,12 +81,13 @@ def directed(near: Tensor, far: Tensor, guidance: Tensor) -> Tensor:
 def drawn(scores: Tensor, draws: Tensor, temperature: float, top_p: float) -> Tensor:
     """The token at which the cumulated probability passes the draw; in float64, since 10⁵ small numbers are summed."""
     faulty = scores.amax(dim=-1).isnan()
-    likely = torch.softmax(scores.double() / temperature, dim=-1)
     order = None
     if top_p < 1:
-        likely, order = _likeliest(likely, top_p)
+        likely, order = _likeliest(scores, temperature, top_p)
         before = likely.cumsum(dim=-1) - likely
         likely = likely.masked_fill(before >= top_p, 0.0)  # the first always stays
+    else:
+        likely = torch.softmax(scores.double() / temperature, dim=-1)
     mass = likely.cumsum(dim=-1)
     at = torch.searchsorted(mass, (draws[:, None] * mass[:, -1:]), right=True)
     at = at.clamp(max=likely.shape[-1] - 1)
@@ -92,19 +95,24 @@ def drawn(scores: Tensor, draws: Tensor, temperature: float, top_p: float) -> Te
     return torch.where(faulty, FAULTY, tokens)
 
 
-def _likeliest(likely: Tensor, top_p: float) -> tuple[Tensor, Tensor]:
+def _likeliest(scores: Tensor, temperature: float, top_p: float) -> tuple[Tensor, Tensor]:
     """Probabilities in falling order, equal ones by their index, and whose they are: as many as hold `top_p`.
 
-    A vocabulary of 150 000 is long to sort in every step, and a thousand tokens nearly always hold the mass.
+    A vocabulary of 150 000 is long to sort in every step, and to compute with in float64; a thousand tokens nearly
+    always hold the mass.
     """
-    if likely.shape[-1] > NUCLEUS:
-        values, tokens = likely.topk(NUCLEUS, dim=-1, sorted=False)
-        if bool((values.sum(dim=-1) >= top_p).all()):
+    if scores.shape[-1] > NUCLEUS:
+        values, tokens = scores.topk(NUCLEUS, dim=-1, sorted=False)
+        best = values.amax(dim=-1, keepdim=True)
+        mass = ((scores - best) / temperature).exp_().sum(dim=-1, keepdim=True, dtype=torch.float64)
+        likely = ((values - best).double() / temperature).exp() / mass
+        if bool((likely.sum(dim=-1) >= top_p).all()):
             tokens, by_index = tokens.sort(dim=-1)
-            values, by_value = values.gather(-1, by_index).sort(dim=-1, descending=True, stable=True)
-            return values, tokens.gather(-1, by_value)
-    values, tokens = likely.sort(dim=-1, descending=True, stable=True)
-    return values, tokens
+            likely, by_value = likely.gather(-1, by_index).sort(dim=-1, descending=True, stable=True)
+            return likely, tokens.gather(-1, by_value)
+    likely = torch.softmax(scores.double() / temperature, dim=-1)
+    likely, tokens = likely.sort(dim=-1, descending=True, stable=True)
+    return likely, tokens
 
 
 def check_tokens(tokens: npt.NDArray[np.int64], model: str) -> None:

@@ -180,6 +180,7 @@ class _Batch:
             self.owner[one.rows] = number
         rows = [[one.rows[0] for one in running], [one.rows[-1] for one in running]]
         self.near, self.far = torch.tensor(rows, dtype=torch.long).to(device)
+        self.guided = any(one.guidance for one in running)
         self.guidance = torch.tensor([one.guidance for one in running], dtype=torch.float64).to(device)
         self.owner_there = torch.from_numpy(self.owner).to(device)
         self.tokens = torch.from_numpy(self.row_tokens[: self.rows.count].copy()).to(device)
@@ -189,7 +190,8 @@ class _Batch:
         """One token for all; the slots whose answers have ended."""
         engine = self.engine
         logits = self._next_logits()
-        chosen = engine.choosing.choose(logits[self.near], logits[self.far], self.guidance, self._draws())
+        far = logits[self.far] if self.guided else None
+        chosen = engine.choosing.choose(logits[self.near], far, self.guidance, self._draws())
         self.tokens = chosen[self.owner_there]
         tokens = chosen.cpu().numpy()  # the one moment of a step in which the host waits
         check_tokens(tokens, engine.language.name)
