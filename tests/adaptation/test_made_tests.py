@@ -101,6 +101,20 @@ def test_each_kind_makes_a_test_as_it_is_and_one_in_other_words() -> None:
             assert tests[f"{name} {OTHER_WORDS}"].overlap <= test.overlap + 1e-9
 
 
+@pytest.mark.parametrize(("queries", "asked"), [(30, 45), (100, 150), (400, 200)])
+def test_few_kinds_have_more_queries_each(queries: int, asked: int) -> None:
+    """Of six usual tests there are four here, and 200 passages were held out."""
+    texts = [passage(number).text.replace("Who in", "They in").replace("?", ".") for number in range(300)]
+    passages = [passage(number, title="", text=text) for number, text in enumerate(texts)]
+    held = np.arange(300) < 200
+    tests = make_tests(passages, held, words_of(passages), queries=queries, random=np.random.default_rng(1))
+    assert {test.name: len(test) for test in tests if not test.name.endswith(OTHER_WORDS)} == {
+        "opening": asked,
+        "sentence": asked,
+    }
+    assert all(len(test) == min(asked, 50) for test in tests if test.name.endswith(OTHER_WORDS))
+
+
 def test_too_little_text_for_any_test_says_so() -> None:
     passages = [passage(number) for number in range(40)]
     with pytest.raises(InputError, match="no test can be made"):

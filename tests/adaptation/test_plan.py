@@ -59,7 +59,11 @@ def test_more_time_never_does_less(
     assert plan.passages >= min(passages, FEWEST_PASSAGES)
     assert plan.steps == 0 or plan.steps >= FEWEST_STEPS
     assert plan.reranks <= (pair is not None)
-    assert (longer.queries, longer.passages, longer.steps >= plan.steps) >= (plan.queries, plan.passages, True)
+    assert longer.reranks >= plan.reranks
+    if longer.reranks == plan.reranks:
+        assert longer.queries >= plan.queries
+        assert longer.passages >= plan.passages
+        assert (longer.queries, longer.passages, longer.steps >= plan.steps) >= (plan.queries, plan.passages, True)
 
 
 def test_a_fast_machine_does_everything() -> None:
@@ -72,7 +76,7 @@ def test_a_fast_machine_does_everything() -> None:
 
 def test_labelled_queries_take_time_as_well() -> None:
     fast, slow = (
-        make_plan(1200, 5_000, Speeds(1 / each, 0.0, 1 / each), on_gpu=False, labelled=640) for each in (4000, 20)
+        make_plan(1200, 5_000, Speeds(1 / each, 0.0, 1 / each), on_gpu=False, labelled=640) for each in (4000, 4)
     )
     assert fast.labelled == 640
     assert slow.labelled == 100
@@ -146,8 +150,25 @@ def test_the_most_of_queries_and_steps() -> None:
 def test_without_training_the_tests_have_all_the_time() -> None:
     speeds = Speeds(0.02, 0.0, 0.01)
     usual, none = (make_plan(300, 3_000, speeds, on_gpu=False, most_steps=steps) for steps in (MOST_STEPS, 0))
-    assert (none.queries, none.passages) > (usual.queries, usual.passages)
+    assert none.reranks > usual.reranks
     assert 0.35 * 300 < none.total_seconds <= 300
+    speeds = Speeds(0.02, 0.0, None)
+    usual, none = (make_plan(300, 9_000, speeds, on_gpu=False, most_steps=steps) for steps in (MOST_STEPS, 0))
+    assert none.queries > usual.queries
+    assert none.passages > usual.passages
+
+
+@given(st.floats(30, 1e5), st.integers(600, 10**6), st.floats(1e-5, 0.1), st.none() | st.floats(1e-5, 0.1))
+def test_queries_and_passages_share_the_time(budget: float, passages: int, passage: float, pair: float | None) -> None:
+    plan = make_plan(budget, passages, Speeds(passage, 0.0, pair), on_gpu=False)
+    if not plan.reranks and FEWEST_QUERIES < plan.queries < 400 and FEWEST_PASSAGES < plan.passages < passages:
+        assert 0.5 < 12 * plan.queries / plan.passages < 2
+
+
+def test_what_is_not_reranked_leaves_time_for_queries() -> None:
+    slow, none = (make_plan(600, 2_000, Speeds(0.01, 0.0, pair), on_gpu=False) for pair in (1.0, None))
+    assert not slow.reranks
+    assert (slow.queries, slow.passages) == (none.queries, none.passages)
 
 
 class TestTwoStudents:

@@ -19,6 +19,8 @@ from nearer.adaptation.writing import Written
 from nearer.errors import InputError
 
 FEWEST_QUERIES = 30  # of a test: with fewer, chance decides
+MOST_ASKED = 400  # queries of a test
+USUAL_TESTS = 6
 LOW_SHARE = 0.25  # of the passages, those whose views share the fewest words with the rest
 WRITTEN = "written"
 OTHER_WORDS = "in other words"
@@ -102,16 +104,19 @@ def make_tests(
     queries: int,
     random: np.random.Generator,
 ) -> list[MadeTest]:
-    """Two tests of each kind of which there are enough views, with at most so many queries each."""
-    views = find_views(passages, np.flatnonzero(held_out).tolist(), words)
+    """Two tests of each kind of which there are enough views.
+
+    queries: of each test at most; more where there are fewer tests than usual, so that all have as many together.
+    """
+    by_kind: dict[str, dict[int, list[View]]] = {kind: {} for kind in KINDS}  # and by passage
+    for view in find_views(passages, np.flatnonzero(held_out).tolist(), words):
+        by_kind[view.kind].setdefault(view.passage, []).append(view)
+    enough = [kind for kind in KINDS if len(by_kind[kind]) >= FEWEST_QUERIES]
+    if 0 < 2 * len(enough) < USUAL_TESTS:
+        queries = max(queries, min(MOST_ASKED, queries * USUAL_TESTS // (2 * len(enough))))
     tests = []
-    for kind in KINDS:
-        by_passage: dict[int, list[View]] = {}
-        for view in views:
-            if view.kind == kind:
-                by_passage.setdefault(view.passage, []).append(view)
-        if len(by_passage) < FEWEST_QUERIES:
-            continue
+    for kind in enough:
+        by_passage = by_kind[kind]
         groups = [by_passage[number] for number in random.permutation(list(by_passage)).tolist()]
         drawn = [group[random.integers(len(group))] for group in groups[:queries]]
         tests.append(_test(kind, drawn))

@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from nearer.adaptation.made_tests import MOST_ASKED, USUAL_TESTS
 from nearer.adaptation.models import Models, encode_texts
 from nearer.adaptation.tournament import FASTER, PAIRS
 from nearer.errors import SettingError
@@ -18,7 +19,8 @@ RESUMING = 10.0  # the same of a run that goes on: what was compiled is kept
 TESTS, MATERIAL, TRAINING = 0.35, 0.25, 0.40
 LEAST_TRAINING = 0.2  # when tests took longer than planned
 WRITING = 0.2  # by a language model; the others then share the rest
-MOST_TESTS = 6  # that are usual
+MOST_RERANKED = 50  # passages that a judge names for a query
+SMALLER = 0.75  # what is left of something that is too large
 SPREAD = 2.2  # candidates of a query, in those that one judge names: others name other ones
 # To learn from, and steps of a student. On FiQA 1,000 steps are enough for 8,000 queries, and 12,000 with 2,000 steps
 # gained a point (docs/results.md).
@@ -36,6 +38,7 @@ FASTEST, SLOWEST = 0.1, 10.0  # bounds of that share: an interrupted run would g
 FEWEST_LABELLED = 100
 FEWEST_WRITTEN = 32
 FEWEST_QUERIES, FEWEST_PASSAGES, FEWEST_TO_LEARN, FEWEST_STEPS = 40, 500, 200, 20
+FEWEST_RERANKED = 20
 UNITS = {"s": 1, "sec": 1, "min": 60, "m": 60, "h": 3600}
 
 
@@ -179,7 +182,7 @@ def make_plan(
     most_queries: int = MOST_QUERIES,
     most_steps: int = MOST_STEPS,
 ) -> Plan:
-    """The most that fits: first the tests get smaller, then the collection, then the training.
+    """The most that fits. Where not all does, tests and collection get smaller in step, then the training.
 
     labelled: queries with labels; always: passages that are there in any case, since they answer them; llm_test: some
     of the queries that a language model writes are a test; most_queries, most_steps: the most for students.
@@ -190,8 +193,8 @@ def make_plan(
     longest, reranks = None if on_gpu else 128, speeds.pair is not None
     plan = Plan(
         passages,
-        400,
-        50,
+        MOST_ASKED,
+        MOST_RERANKED,
         reranks,
         most_queries,
         most_steps,
@@ -203,18 +206,7 @@ def make_plan(
         most_steps=most_steps,
     )
     of_tests = TESTS * budget if plan.allows_training else budget
-    while _tests(plan, speeds) > of_tests:
-        if plan.queries > FEWEST_QUERIES:
-            plan = replace(plan, queries=max(FEWEST_QUERIES, plan.queries // 2), best=max(20, plan.best - 10))
-            plan = replace(plan, labelled=max(min(labelled, FEWEST_LABELLED), plan.labelled // 2))
-        elif plan.reranks and _reranking(plan, speeds) > of_tests / 2:
-            plan = replace(plan, reranks=False)
-        elif plan.passages > fewest:
-            plan = replace(plan, passages=max(fewest, plan.passages // 2))
-        elif plan.reranks:
-            plan = replace(plan, reranks=False)
-        else:
-            break
+    plan = _fit_tests(plan, speeds, of_tests, fewest)
     fewest_to_learn = min(FEWEST_TO_LEARN, most_queries)
     plan = replace(plan, to_learn=max(fewest_to_learn, min(plan.to_learn, 3 * plan.passages)))
     while _material(plan, speeds) > MATERIAL * budget and plan.to_learn > fewest_to_learn:
@@ -243,6 +235,34 @@ def make_plan(
     if speeds.query is not None:
         seconds["writing"] = (plan.written + plan.written_tests) * speeds.query
     return replace(plan, seconds=seconds, expected=expected)
+
+
+def _fit_tests(plan: Plan, speeds: Speeds, seconds: float, fewest: int) -> Plan:
+    """With tests that take so long at most, as far as they can get smaller. fewest: passages.
+
+    Queries and passages share the time: with few queries chance decides, with few passages everybody finds the answer.
+    Reranking is left out where even that of the fewest queries would take half of the time.
+    """
+    least = replace(plan, queries=FEWEST_QUERIES, best=FEWEST_RERANKED, labelled=min(plan.labelled, FEWEST_LABELLED))
+    if plan.reranks and _reranking(least, speeds) > seconds / 2:
+        return _fit_tests(replace(plan, reranks=False), speeds, seconds, fewest)
+    fitted = plan
+    while (taken := _tests(fitted, speeds)) > seconds:
+        of_passages = fitted.passages * _of_a_text(plan, speeds)
+        if fitted.queries > FEWEST_QUERIES and (2 * of_passages <= taken or fitted.passages <= fewest):
+            fitted = replace(
+                fitted,
+                queries=max(FEWEST_QUERIES, int(SMALLER * fitted.queries)),
+                best=max(FEWEST_RERANKED, int(0.9 * fitted.best)),
+                labelled=max(least.labelled, int(SMALLER * fitted.labelled)),
+            )
+        elif fitted.passages > fewest:
+            fitted = replace(fitted, passages=max(fewest, int(SMALLER * fitted.passages)))
+        elif fitted.reranks:
+            return _fit_tests(replace(plan, reranks=False), speeds, seconds, fewest)
+        else:
+            break
+    return fitted
 
 
 def settle(plan: Plan, taken: float, may_train: Sequence[str] | None = None) -> Plan:
@@ -310,13 +330,17 @@ def _with_writing(plan: Plan, affordable: int, *, llm_test: bool) -> Plan:
 
 def _tests(plan: Plan, speeds: Speeds) -> float:
     """Of the base, the teachers, and a student if there may be one."""
-    encoders = (2 if plan.allows_training else 1) * speeds.passage + speeds.taught
-    return _texts(plan) * encoders + _reranking(plan, speeds)
+    return _texts(plan) * _of_a_text(plan, speeds) + _reranking(plan, speeds)
+
+
+def _of_a_text(plan: Plan, speeds: Speeds) -> float:
+    """Seconds of a text by all encoders."""
+    return (2 if plan.allows_training else 1) * speeds.passage + speeds.taught
 
 
 def _texts(plan: Plan) -> int:
     """Passages, queries, and their answers without them."""
-    return plan.passages + 2 * MOST_TESTS * plan.queries + plan.labelled
+    return plan.passages + 2 * USUAL_TESTS * plan.queries + plan.labelled
 
 
 def _before_training(plan: Plan, speeds: Speeds) -> float:
@@ -327,7 +351,7 @@ def _reranking(plan: Plan, speeds: Speeds) -> float:
     """Of all tests; after training, what is new among the candidates."""
     if not plan.reranks or speeds.pair is None:
         return 0.0
-    queries = MOST_TESTS * plan.queries + plan.labelled
+    queries = USUAL_TESTS * plan.queries + plan.labelled
     return NEW_AFTERWARDS * queries * SPREAD * plan.best * speeds.pair
 
 
