@@ -18,7 +18,8 @@ from nearer.adaptation import stages, workforce
 from nearer.adaptation.adapt import adapt
 from nearer.adaptation.models import name_teachers
 from nearer.adaptation.outcome import Outcome, tell_labels
-from nearer.adaptation.plan import Plan, Speeds, make_plan, settle
+from nearer.adaptation.plan import Plan, make_plan, settle
+from nearer.adaptation.speeds import Speeds
 from nearer.cli.main import app
 from nearer.errors import InputError, ModelError, SettingError
 from nearer.search.setup import read_setup
@@ -222,6 +223,8 @@ def test_students_start_from_tsdae(documents: Path, models: dict[str, Any], tmp_
     assert "base after TSDAE on the text" in (out / "report.html").read_text()
     with pytest.raises(SettingError, match="pretrain"):
         adapt(documents, out, **models, pretrain="simcse")  # type: ignore[arg-type]
+    with pytest.raises(SettingError, match="asked_in: 'mine' is not one of documents, own"):
+        adapt(documents, out, **models, asked_in="mine")  # type: ignore[arg-type]
 
 
 def test_a_dry_run_writes_nothing(documents: Path, models: dict[str, Any], tmp_path: Path) -> None:

@@ -59,6 +59,15 @@ def test_a_log_is_asked_with_queries_that_nobody_learns(start: Callable[..., Out
     assert found.asked["log"] == len(LOG)
 
 
+def test_in_their_own_words(start: Callable[..., Outcome], tmp_path: Path) -> None:
+    found = start({"teacher": 1.0}, asked_in="own")
+    known = [name for name in found.tests if not name.endswith("judged")]
+    assert known
+    assert all(name.endswith("in other words") for name in known)
+    assert [name for name in found.tests if name.endswith("judged")] == [f"{name} as judged" for name in known]
+    assert "people ask in their own words" in (tmp_path / "out/report.html").read_text()
+
+
 def test_without_a_log_made_queries_are_asked(start: Callable[..., Outcome]) -> None:
     found = start({"teacher": 1.0}, queries=LOG[:20])
     known = [name for name in found.tests if not name.endswith("judged")]

@@ -115,6 +115,26 @@ def test_few_kinds_have_more_queries_each(queries: int, asked: int) -> None:
     assert all(len(test) == min(asked, 50) for test in tests if test.name.endswith(OTHER_WORDS))
 
 
+def test_whose_words_people_ask_in_decides_which_tests_are_made() -> None:
+    passages = [passage(number) for number in range(150)]
+    held = np.arange(150) < 60
+    made = {
+        words: {
+            test.name: test.queries
+            for test in make_tests(
+                passages, held, words_of(passages), queries=30, random=np.random.default_rng(1), asked_in=words
+            )
+        }
+        for words in (None, "documents", "own")
+    }
+    assert {*made["documents"], *made["own"]} == {*made[None]}
+    assert not any(name.endswith(OTHER_WORDS) for name in made["documents"])
+    assert all(name.endswith(OTHER_WORDS) for name in made["own"])
+    for words in ("documents", "own"):
+        for name, queries in made[words].items():
+            assert queries[: len(made[None][name])] == made[None][name]
+
+
 def test_too_little_text_for_any_test_says_so() -> None:
     passages = [passage(number) for number in range(40)]
     with pytest.raises(InputError, match="no test can be made"):

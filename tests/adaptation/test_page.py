@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from made_outcome import BASE, FIGURES, HOSTILE, TESTS, TRAINED, UNCERTAIN, WHOLE, WORDS, labelled_outcome, make_outcome
+from made_outcome import BASE, FIGURES, HOSTILE, TESTS, TRAINED, UNCERTAIN, WHOLE, WORDS, make_outcome
 from typer.testing import CliRunner
 
 from browser import CONTRASTS, SIZES, STICKING_OUT, picture_folder, started_browser
@@ -241,6 +241,20 @@ def test_why_no_student_was_trained() -> None:
     assert "No student was trained, as was asked (--most-steps)" in words_of(outcome)
 
 
+@pytest.mark.parametrize(
+    ("asked_in", "told"),
+    [
+        (None, "Tests “in other words” have the queries"),
+        ("documents", "people ask in the documents' words, so queries are taken as they come"),
+        ("own", "people ask in their own words, so only queries that share the fewest words"),
+    ],
+)
+def test_whose_words_were_asked_in(asked_in: str | None, told: str) -> None:
+    outcome = make_outcome()
+    outcome.asked["asked_in"] = asked_in
+    assert told in words_of(outcome)
+
+
 def test_queries_that_rose_and_fell() -> None:
     words = words_of(make_outcome())
     rose, fell = words[words.index("For better") :].split("For worse")
@@ -248,64 +262,6 @@ def test_queries_that_rose_and_fell() -> None:
     assert "not found → 4 was not there" in rose
     assert "2 → not found fell out" in fell
     assert f"{'a' * 200} …" in rose
-
-
-class TestAdvice:
-    def titles(self, outcome: Outcome) -> list[str]:
-        page = render_page(outcome)
-        section = page[page.index('<h2 id="advice">') : page.index('<h2 id="next">')]
-        return re.findall("<dt>(.*?)</dt>", section)
-
-    def test_only_the_kinds_of_tests_are_few(self) -> None:
-        assert self.titles(labelled_outcome()) == ["More kinds of tests"]
-
-    def test_nothing_is_missing(self) -> None:
-        names = ["title", "heading", "question"]
-        by_test = dict.fromkeys(names, 50.0)
-        standings = [replace(each, by_test=by_test) for each in (WHOLE, BASE)]
-        outcome = labelled_outcome(
-            labels=replace(FIGURES, standings=FIGURES.standings[::2]),
-            tests=dict.fromkeys(names, TESTS["title"]),
-            standings=standings,
-            chosen=standings[0],
-            encoder_alone=BASE,
-        )
-        assert self.titles(outcome) == []
-        assert "Nothing that adapt can use was missing" in words_of(outcome)
-
-    @pytest.mark.parametrize(
-        ("asked", "title"),
-        [
-            ({"teachers": []}, "A teacher"),
-            ({"judge": None}, "A judge"),
-            ({"log": 0, "queries": None, "llm": "writer"}, "A log of queries"),
-        ],
-    )
-    def test_what_was_not_given(self, asked: dict[str, Any], title: str) -> None:
-        outcome = labelled_outcome()
-        outcome.asked.update(asked)
-        assert self.titles(outcome) == [title, "More kinds of tests"]
-
-    @pytest.mark.parametrize(
-        ("plan", "title"),
-        [
-            ({"reranks": False}, "Time for the judge"),
-            ({"steps": 0}, "Time to train"),
-            ({"steps": 0, "most_steps": 0}, "Training"),
-        ],
-    )
-    def test_what_there_was_no_time_for(self, plan: dict[str, Any], title: str) -> None:
-        outcome = labelled_outcome()
-        outcome.plan.update(plan)
-        assert self.titles(outcome) == [title, "More kinds of tests"]
-
-    def test_little_text_and_a_foreign_model(self) -> None:
-        outcome = labelled_outcome(remarks=["base: does not know 31% of the text's words"], all_passages=1601)
-        outcome.account["kept"] = 999
-        assert self.titles(outcome) == ["Another model", "Time for all of the text", "More text", "More kinds of tests"]
-
-    def test_no_labels(self) -> None:
-        assert self.titles(make_outcome()) == ["Labelled queries", "More kinds of tests"]
 
 
 def commands_of(outcome: Outcome) -> list[list[str]]:
@@ -329,8 +285,8 @@ def test_options_of_the_commands_exist() -> None:
     from nearer.cli.main import app
 
     outcome = make_outcome()
-    outcome.asked.update(most_steps=8000, most_queries=500)
-    assert "--most-steps 8000 --most-queries 500" in shlex.join(commands_of(outcome)[-1])
+    outcome.asked.update(most_steps=8000, most_queries=500, asked_in="own")
+    assert "--asked-in own --budget 20min --most-steps 8000 --most-queries 500" in shlex.join(commands_of(outcome)[-1])
     for command in commands_of(outcome):
         names = command[1:3] if command[1] == "search" else command[1:2]
         shown = CliRunner().invoke(app, [*names, "--help"], env={"COLUMNS": "200", "TERM": "dumb"}).output

@@ -20,11 +20,11 @@ from nearer.adaptation.plan import (
     USUAL_SHARE,
     Expected,
     Plan,
-    Speeds,
     make_plan,
     parse_budget,
     settle,
 )
+from nearer.adaptation.speeds import Speeds
 from nearer.adaptation.state import find_plan, keep_plan, open_work
 from nearer.adaptation.tournament import FASTER, LISTS, PAIRS
 from nearer.errors import InputError, SettingError

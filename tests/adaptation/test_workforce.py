@@ -21,7 +21,8 @@ from nearer.adaptation.judging import Collection
 from nearer.adaptation.kept import Kept
 from nearer.adaptation.made_tests import MadeTest, make_tests
 from nearer.adaptation.models import Models, encode_texts
-from nearer.adaptation.plan import Speeds, make_plan
+from nearer.adaptation.plan import make_plan
+from nearer.adaptation.speeds import Speeds
 from nearer.adaptation.workforce import InProcess, OverRay, Workforce, _Worker
 from nearer.encoder import Encoder
 from nearer.encoder.batching import Tokenised

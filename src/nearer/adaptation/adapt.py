@@ -12,13 +12,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from nearer.adaptation.documents import Documents, read_documents
 from nearer.adaptation.label_figures import FEWEST_TO_CHOOSE
 from nearer.adaptation.labels import Given, Labels, key_of, match_labels, read_labels
+from nearer.adaptation.made_tests import AskedIn
 from nearer.adaptation.models import check_language, load_models
 from nearer.adaptation.outcome import Outcome
 from nearer.adaptation.passages import split_passages
@@ -26,12 +27,11 @@ from nearer.adaptation.plan import (
     MOST_QUERIES,
     MOST_STEPS,
     Plan,
-    Speeds,
     make_plan,
-    measure_speeds,
     parse_budget,
     told_seconds,
 )
+from nearer.adaptation.speeds import Speeds, measure_speeds
 from nearer.adaptation.stages import run_stages
 from nearer.adaptation.state import (
     Say,
@@ -68,6 +68,7 @@ def adapt(
     llm: str | Path | None = None,
     llm_test: bool = False,
     pretrain: Literal["tsdae"] | None = None,
+    asked_in: AskedIn | None = None,
     budget: str = "20min",
     most_steps: int = MOST_STEPS,
     most_queries: int = MOST_QUERIES,
@@ -97,6 +98,8 @@ def adapt(
         llm: A language model that writes queries to learn from: a folder, a GGUF file or a hub name.
         llm_test: Let it write a test as well. Small models repeat the passages' words, which misleads the choice.
         pretrain: `tsdae`: students start from the base after TSDAE on the text, which takes a quarter of their steps.
+        asked_in: Whose words people ask in: the `documents`', or their `own`. Only such tests are made then; None
+            makes both.
         budget: The time that there is, such as `20min`. It decides how much is tried.
         most_steps: The most steps that a student takes, whatever the budget; below 20 none is trained.
         most_queries: The most queries that students learn from.
@@ -129,6 +132,8 @@ def adapt(
         )
     if pretrain not in (None, "tsdae"):
         raise SettingError(f"pretrain: {pretrain!r} is not tsdae.", argument="pretrain")
+    if asked_in not in (None, *get_args(AskedIn)):
+        raise SettingError(f"asked_in: {asked_in!r} is not one of {', '.join(get_args(AskedIn))}.", argument="asked_in")
     for name, value, fewest in (("seed", seed, 0), ("most_steps", most_steps, 0), ("most_queries", most_queries, 1)):
         if value < fewest:
             raise SettingError(f"{name}: {value} is below {fewest}.", argument=name)
@@ -160,6 +165,7 @@ def adapt(
         "seed": seed,
         # a run of a version that had no such setting goes on
         **({} if most_steps == MOST_STEPS else {"most_steps": most_steps}),
+        **({} if asked_in is None else {"asked_in": asked_in}),
         **({} if most_queries == MOST_QUERIES else {"most_queries": most_queries}),
     }
     about = describe_run(passages, log, labelled, choosing, settings)

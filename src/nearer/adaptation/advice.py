@@ -28,7 +28,28 @@ class Advice:
 
 def find_advice(outcome: Outcome) -> list[Advice]:
     """What this run had not, what helps most first."""
-    return [*_models(outcome), *_time(outcome), *_text(outcome)]
+    return [*_words(outcome), *_models(outcome), *_time(outcome), *_text(outcome)]
+
+
+def _words(outcome: Outcome) -> Iterator[Advice]:
+    """One question, where its answer may change the choice."""
+    if outcome.asked.get("asked_in") is not None or outcome.labels is not None:
+        return
+    made = [name for name in outcome.tests if not name.endswith(JUDGED)]
+    best = {}
+    for words in ("documents", "own"):
+        tests = [name for name in made if name.endswith(OTHER_WORDS) == (words == "own")]
+        if not tests:
+            return
+        standing = max(outcome.standings, key=lambda each: sum(each.by_test[name] for name in tests))
+        best[words] = standing.contender.name
+    if best["documents"] != best["own"]:
+        yield Advice(
+            "One answer: do people ask in the documents' words or in their own?",
+            f"Tests in the documents' words are won by {best['documents']}, tests in other words by {best['own']}. "
+            "If you know which they do, only such tests are made.",
+            "--asked-in documents",
+        )
 
 
 def _models(outcome: Outcome) -> Iterator[Advice]:
@@ -135,7 +156,7 @@ def repeat_command(outcome: Outcome) -> str:
         arguments += ["--teacher", teacher]
     columns = asked["columns"] and ",".join(f"{name}={column}" for name, column in asked["columns"].items())
     usual = {"encoding": "utf-8", "txt": "auto"}
-    of_training = ("llm", "pretrain", "budget", "most_steps", "most_queries")
+    of_training = ("llm", "pretrain", "asked_in", "budget", "most_steps", "most_queries")
     for name in ("judge", "queries", "labels", "choose_by", *of_training, "encoding", "txt", "seed"):
         if asked.get(name) is not None and asked[name] != usual.get(name):
             arguments += [f"--{name.replace('_', '-')}", asked[name]]

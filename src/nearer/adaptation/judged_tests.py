@@ -36,12 +36,11 @@ def make_judged_tests(
     if count >= FEWEST_QUERIES:
         return [_of_log(work, collection, count, weights)]
     tests = []
-    for name, candidates in first.items():
-        if not name.endswith(OTHER_WORDS):
-            test, answers = collection.tests[name], candidates.best(weights)
-            shown, _ = collection.shown_in(test)
-            shared = _overlap(work, collection, test.queries, answers)
-            tests.append(JudgedTest(f"{name} {JUDGED}", test.queries, shown, answers, shared, test.kept_as))
+    for name in [name for name in first if not name.endswith(OTHER_WORDS)] or first:
+        test, answers = collection.tests[name], first[name].best(weights)
+        shown, _ = collection.shown_in(test)
+        shared = _overlap(work, collection, test.queries, answers)
+        tests.append(JudgedTest(f"{name} {JUDGED}", test.queries, shown, answers, shared, test.kept_as))
     return tests
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,7 @@ USUAL_TESTS = 6
 LOW_SHARE = 0.25  # of the passages, those whose views share the fewest words with the rest
 WRITTEN = "written"
 OTHER_WORDS = "in other words"
+AskedIn = Literal["documents", "own"]  # whose words people ask in
 
 
 @dataclass(frozen=True)
@@ -103,8 +105,9 @@ def make_tests(
     *,
     queries: int,
     random: np.random.Generator,
+    asked_in: AskedIn | None = None,
 ) -> list[MadeTest]:
-    """Two tests of each kind of which there are enough views.
+    """Two tests of each kind of which there are enough views, or one where it is known whose words people ask in.
 
     queries: of each test at most; more where there are fewer tests than usual, so that all have as many together.
     """
@@ -112,17 +115,20 @@ def make_tests(
     for view in find_views(passages, np.flatnonzero(held_out).tolist(), words):
         by_kind[view.kind].setdefault(view.passage, []).append(view)
     enough = [kind for kind in KINDS if len(by_kind[kind]) >= FEWEST_QUERIES]
-    if 0 < 2 * len(enough) < USUAL_TESTS:
-        queries = max(queries, min(MOST_ASKED, queries * USUAL_TESTS // (2 * len(enough))))
+    count = len(enough) * (2 if asked_in is None else 1)
+    if 0 < count < USUAL_TESTS:
+        queries = max(queries, min(MOST_ASKED, queries * USUAL_TESTS // count))
     tests = []
     for kind in enough:
         by_passage = by_kind[kind]
         groups = [by_passage[number] for number in random.permutation(list(by_passage)).tolist()]
         drawn = [group[random.integers(len(group))] for group in groups[:queries]]
-        tests.append(_test(kind, drawn))
+        if asked_in != "own":
+            tests.append(_test(kind, drawn))
         low = sorted((min(group, key=lambda view: view.overlap) for group in groups), key=lambda view: view.overlap)
         low = low[: min(queries, max(FEWEST_QUERIES, int(LOW_SHARE * len(low))))]
-        tests.append(_test(f"{kind} {OTHER_WORDS}", low))
+        if asked_in != "documents":
+            tests.append(_test(f"{kind} {OTHER_WORDS}", low))
     if not tests:
         raise InputError(
             f"documents: no test can be made of them: {int(held_out.sum()):,} passages were held out, and no kind of "

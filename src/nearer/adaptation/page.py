@@ -81,6 +81,7 @@ def render_page(outcome: Outcome) -> str:
         compared=compared,
         ndcg_base=weighted_mean(outcome, of_base),
         ndcg_chosen=weighted_mean(outcome, outcome.chosen),
+        asked_in=outcome.asked.get("asked_in"),
         has_judged=any(name.endswith(JUDGED) for name in outcome.tests),
         latency=find_latency(outcome, outcome.chosen.contender),
         names=explain_encoders(outcome),

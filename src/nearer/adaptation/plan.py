@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from nearer.adaptation.made_tests import MOST_ASKED, USUAL_TESTS
-from nearer.adaptation.models import Models, encode_texts
+from nearer.adaptation.speeds import Speeds
 from nearer.adaptation.tournament import FASTER, PAIRS
 from nearer.errors import SettingError
 
-SAMPLE, SAMPLE_ON_GPU = 32, 1024  # texts that speeds are measured with; few do not fill a GPU
 COMPILING = 30.0  # seconds before the first step on a GPU
 RESUMING = 10.0  # the same of a run that goes on: what was compiled is kept
 # shares of the budget
@@ -40,18 +38,6 @@ FEWEST_WRITTEN = 32
 FEWEST_QUERIES, FEWEST_PASSAGES, FEWEST_TO_LEARN, FEWEST_STEPS = 40, 500, 200, 20
 FEWEST_RERANKED = 20
 UNITS = {"s": 1, "sec": 1, "min": 60, "m": 60, "h": 3600}
-
-
-@dataclass(frozen=True)
-class Speeds:
-    """Seconds: of a passage by the base, of one by all teachers, of a pair by the reranker, of a query by the language
-    model (None: there is none). speedup: all but the last are those of so many processes like this one, together."""
-
-    passage: float
-    taught: float
-    pair: float | None
-    query: float | None = None
-    speedup: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -144,30 +130,6 @@ def parse_budget(text: str) -> float:
 
 def told_seconds(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
-
-
-def measure_speeds(texts: Sequence[str], models: Models, query: float | None = None) -> Speeds:
-    """By a few texts from all over the collection, after others: at first, libraries make much ready.
-
-    query: seconds that were measured of a query by a language model.
-    """
-    sample = SAMPLE_ON_GPU if models.base.device.type == "cuda" else SAMPLE
-    step = max(1, len(texts) // (2 * sample))
-    chosen, others = texts[::step][0 : 2 * sample : 2], texts[::step][1 : 2 * sample : 2]
-    of_encoders = []
-    for encoder in (models.base, *models.teachers.values()):
-        encode_texts(encoder, others)
-        started = time.perf_counter()
-        encode_texts(encoder, chosen)
-        of_encoders.append((time.perf_counter() - started) / len(chosen))
-    pair, cross = None, models.cross
-    if cross is not None:
-        pairs = [(0, number) for number in range(len(chosen))]
-        cross.score(others[:1], others, pairs[: len(others)])
-        started = time.perf_counter()
-        cross.score([" ".join(chosen[0].split()[:12])], chosen, pairs)
-        pair = (time.perf_counter() - started) / len(chosen)
-    return Speeds(of_encoders[0], sum(of_encoders[1:]), pair, query)
 
 
 def make_plan(

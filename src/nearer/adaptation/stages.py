@@ -53,7 +53,14 @@ def run_stages(work: Work) -> Outcome:
     started = time.perf_counter()
     plan, say = work.plan, work.say
     held_out = hold_out(work.passages, share=HELD_OUT, most=MOST_HELD_OUT, random=work.random("hold out"))
-    tests = make_tests(work.passages, held_out, work.words, queries=plan.queries, random=work.random("tests"))
+    tests = make_tests(
+        work.passages,
+        held_out,
+        work.words,
+        queries=plan.queries,
+        random=work.random("tests"),
+        asked_in=work.asked.get("asked_in"),
+    )
     if plan.written_tests:
         tests += _write_test(work, np.flatnonzero(held_out).tolist())
     kept = Kept(work.out / WORK / "kept")

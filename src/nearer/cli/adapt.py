@@ -28,6 +28,11 @@ class Pretraining(StrEnum):
     tsdae = "tsdae"
 
 
+class AskedIn(StrEnum):
+    documents = "documents"
+    own = "own"
+
+
 class Txt(StrEnum):
     auto = "auto"
     file = "file"
@@ -74,6 +79,10 @@ def adapt(
     pretrain: Annotated[
         Pretraining | None,
         typer.Option(help="Students start from the base after TSDAE on the text: a quarter of their steps."),
+    ] = None,
+    asked_in: Annotated[
+        AskedIn | None,
+        typer.Option(help="Whose words people ask in, the documents' or their own. Default: tests of both kinds."),
     ] = None,
     budget: Annotated[
         str, typer.Option(help="The time that there is, such as 90s, 20min, 2h. It decides how much is tried.")
@@ -123,6 +132,7 @@ def adapt(
             llm=llm,
             llm_test=llm_test,
             pretrain=None if pretrain is None else "tsdae",
+            asked_in=None if asked_in is None else asked_in.value,
             budget=budget,
             most_steps=MOST_STEPS if most_steps is None else most_steps,
             most_queries=MOST_QUERIES if most_queries is None else most_queries,
