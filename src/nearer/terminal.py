@@ -12,6 +12,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -28,9 +29,27 @@ def visible(text: str) -> str:
     return text.translate(SHOWN)
 
 
+_said: ContextVar[set[str] | None] = ContextVar("said", default=None)
+
+
 def say(message: str, *, end: str = "\n") -> None:
     """A line for people, on standard error."""
+    said = _said.get()
+    if said is not None:
+        if message in said:
+            return
+        said.add(message)
     print(visible(message), end=end, file=sys.stderr, flush=True)
+
+
+@contextmanager
+def each_line_once(said: set[str]) -> Iterator[None]:
+    """`say` leaves out what it has said before: many runs have the same remarks. said: those lines, to which it adds."""
+    token = _said.set(said)
+    try:
+        yield
+    finally:
+        _said.reset(token)
 
 
 def put(text: str = "") -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import statistics
 from pathlib import Path
@@ -257,6 +258,17 @@ class TestMethodsFromOutside:
         assert len(found["half"].seeds) == len(found["simcse"].seeds) == 1
         assert [trial.state for trial in found["half"].trials] == ["finished", "failed"]
         assert sum("IndexError" in failure for failure in outcome.failures) == 2 + 1
+        *trials, last = [line for line in said if line.startswith("trial ")]
+        assert len(trials) == 5
+        assert all(re.search(r"; about \d.* left$", line) for line in trials)
+        assert "left" not in last
+
+    def test_what_all_runs_remark_is_said_once(self, ground: Ground, capsys: pytest.CaptureFixture[str]) -> None:
+        methods = {"simcse": ground.values["methods"]["simcse"]}
+        ground.write(methods=methods, seeds=[0], trials=2, settings={"batch_size": 8, "max_length": 4})
+        outcome = league(ground.file, ground.out)
+        assert outcome.runs == 2
+        assert capsys.readouterr().err.count("texts are cut at 4 tokens (max_length)") == 1
 
     @pytest.mark.slow
     def test_a_diverging_trial_is_not_chosen(self, ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:

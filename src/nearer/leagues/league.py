@@ -12,6 +12,7 @@ alone meet the tests.
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,6 +37,7 @@ from nearer.sweeps.results import SweepPoint, SweepRun, best_point, find_runs, t
 from nearer.sweeps.sweep import check_dev_tasks, check_models, check_one_process, text_digest
 from nearer.training.loop import Interrupted
 from nearer.typed_files import FileFacts
+from nearer.units import as_seconds
 
 LEAGUE = "league.json"
 Say = Callable[[str], None]
@@ -287,18 +289,25 @@ def _play(
 def _do_all(what: str, jobs: Sequence[Job], workforce: Workers, end: Callable[[int, SweepRun], None], say: Say) -> None:
     """Tell of each job as it ends; Ctrl-C keeps what was reached."""
     numbers = {id(job): number for number, job in enumerate(jobs)}
-    ended = 0
+    ended, started = 0, time.monotonic()
     try:
         for job, run in workforce.do(jobs):
             ended += 1
             end(numbers[id(job)], run)
             came = f"dev {run.dev:.2f}" if run.state == "finished" else f"failed: {run.reason}"
-            say(f"{what} {ended} of {len(jobs)}: {job.label}: {came}")
+            say(f"{what} {ended} of {len(jobs)}: {job.label}: {came}{_time_left(started, ended, len(jobs))}")
     except KeyboardInterrupt as stop:
         step = f" after its step {stop.step}" if isinstance(stop, Interrupted) else ""
         raise LeagueStopped(
             f"stopped in {what} {ended + 1} of {len(jobs)}{step}; the same command goes on from there"
         ) from None
+
+
+def _time_left(started: float, ended: int, jobs: int) -> str:
+    """If the others take as long as those that have ended since then."""
+    if ended == jobs:
+        return ""
+    return f"; about {as_seconds((time.monotonic() - started) / ended * (jobs - ended))} left"
 
 
 def _is_left(run: SweepRun) -> bool:

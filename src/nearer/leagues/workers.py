@@ -21,6 +21,7 @@ from nearer.errors import NearerError
 from nearer.leagues.runs import Job, do_job
 from nearer.ray_runtime import RayWorkforce, translate_worker_errors
 from nearer.sweeps.results import SweepRun
+from nearer.terminal import each_line_once
 
 GRACE = 60.0  # seconds that a run has to keep what it has reached
 VISIBLE = "CUDA_VISIBLE_DEVICES"
@@ -36,10 +37,13 @@ class OneByOne:
 
     def __init__(self, *, progress: bool) -> None:
         self.progress = progress
+        self.said: set[str] = set()
 
     def do(self, jobs: Sequence[Job]) -> Iterator[tuple[Job, SweepRun]]:
         for job in jobs:
-            yield job, do_job(job, progress=self.progress)
+            with each_line_once(self.said):
+                run = do_job(job, progress=self.progress)
+            yield job, run
 
 
 @dataclass(frozen=True)
@@ -139,8 +143,9 @@ def _do_as_asked(connection: Connection, workers: int) -> None:
     if not torch.cuda.is_available():
         torch.set_num_threads(max(1, torch.get_num_threads() // workers))
     try:
-        while True:
-            connection.send(do_job(connection.recv()))
+        with each_line_once(set()):
+            while True:
+                connection.send(do_job(connection.recv()))
     except (EOFError, OSError, KeyboardInterrupt):
         return
 
