@@ -20,11 +20,11 @@ RESULTS = "results.json"
 SEED = re.compile(r"(.+)-(\d+)")
 
 
-def told(values: Sequence[float]) -> str:
+def told(values: Sequence[float], digits: int = 1) -> str:
     """Mean ± standard deviation, or the one value."""
     if len(values) < 2:
-        return f"{values[0]:.1f}"
-    return f"{statistics.fmean(values):.1f} ± {statistics.stdev(values):.1f}"
+        return f"{values[0]:.{digits}f}"
+    return f"{statistics.fmean(values):.{digits}f} ± {statistics.stdev(values):.{digits}f}"
 
 
 def read_adapted(out: Path) -> dict[str, list[dict[str, Any]]]:
