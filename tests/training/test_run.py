@@ -256,6 +256,10 @@ class TestTrouble:
             train(recipe, corpus, out=tmp_path / "run", data=tmp_path, settings={"select_on": "stsb"})
         with pytest.raises(SettingError, match="Did you mean 'stsb'"):
             train(recipe, corpus, out=tmp_path / "run", data=tmp_path, settings={"test_on": "stsbb"})
+        with pytest.raises(
+            SettingError, match=r"max_length: 200 is more than the 64 tokens that .* set max_length=64, or"
+        ):
+            train(recipe, corpus, out=tmp_path / "run", settings={"max_length": 200, "select_on": []})
         with pytest.raises(InputError, match="do not make one batch"):
             train(recipe, corpus, out=tmp_path / "run2", settings={"batch_size": 500, "keep_partial": False})
 

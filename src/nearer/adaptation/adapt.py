@@ -68,6 +68,7 @@ def adapt(
     llm: str | Path | None = None,
     llm_test: bool = False,
     pretrain: Literal["tsdae"] | None = None,
+    pooling: str | None = None,
     asked_in: AskedIn | None = None,
     budget: str = "20min",
     most_steps: int = MOST_STEPS,
@@ -98,6 +99,7 @@ def adapt(
         llm: A language model that writes queries to learn from: a folder, a GGUF file or a hub name.
         llm_test: Let it write a test as well. Small models repeat the passages' words, which misleads the choice.
         pretrain: `tsdae`: students start from the base after TSDAE on the text, which takes a quarter of their steps.
+        pooling: Of the base, if it is a plain checkpoint, which has none (`mean`, `cls` …); else in place of its own.
         asked_in: Whose words people ask in: the `documents`', or their `own`. Only such tests are made then; None
             makes both.
         budget: The time that there is, such as `20min`. It decides how much is tried.
@@ -147,7 +149,7 @@ def adapt(
     labelled, choosing = _look_at_labels(labels, choose_by, found)
     log = _read_log(queries, labelled, say)
     passages = [passage for document in found.documents for passage in split_passages(document)]
-    models = load_models(model, teachers, judge, device)
+    models = load_models(model, teachers, judge, device, pooling)
     texts = [passage.titled for passage in passages]
     remarks = check_language(texts, models)
     for line in [*remarks, *([] if labelled is None else labelled.remarks)]:
@@ -165,6 +167,7 @@ def adapt(
         "seed": seed,
         # a run of a version that had no such setting goes on
         **({} if most_steps == MOST_STEPS else {"most_steps": most_steps}),
+        **({} if pooling is None else {"pooling": pooling}),
         **({} if asked_in is None else {"asked_in": asked_in}),
         **({} if most_queries == MOST_QUERIES else {"most_queries": most_queries}),
     }

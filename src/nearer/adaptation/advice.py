@@ -156,7 +156,7 @@ def repeat_command(outcome: Outcome) -> str:
         arguments += ["--teacher", teacher]
     columns = asked["columns"] and ",".join(f"{name}={column}" for name, column in asked["columns"].items())
     usual = {"encoding": "utf-8", "txt": "auto"}
-    of_training = ("llm", "pretrain", "asked_in", "budget", "most_steps", "most_queries")
+    of_training = ("llm", "pretrain", "pooling", "asked_in", "budget", "most_steps", "most_queries")
     for name in ("judge", "queries", "labels", "choose_by", *of_training, "encoding", "txt", "seed"):
         if asked.get(name) is not None and asked[name] != usual.get(name):
             arguments += [f"--{name.replace('_', '-')}", asked[name]]

@@ -48,7 +48,7 @@ def train_student(work: Work, student: Student, *, stop_after: int | None = None
         return resume(run, stop_after=stop_after, progress=work.progress).model
     common: dict[str, Any] = {"seed": work.seed, "select_on": [], "test_on": []}
     if work.plan.longest is not None:
-        common["max_length"] = work.plan.longest
+        common["max_length"] = min(work.plan.longest, work.models.base.settings.max_length)
     pooling = {} if work.models.base.settings.pooling is None else {"pooling": work.models.base.settings.pooling}
     trained = train(
         student.recipe,

@@ -262,7 +262,9 @@ def _kept(
     out: Path, passages: Sequence[Passage], models: Models, best: int, queries: Sequence[Sequence[str]]
 ) -> Iterator[Kept]:
     """What judges said of this text and these queries; gone once the data is written."""
-    names = [models.base.name, *models.teachers, "" if models.cross is None else models.cross.name, str(best)]
+    base, cross = models.base, models.cross
+    pooling = base.settings.pooling or ""
+    names = [base.name, pooling, *models.teachers, "" if cross is None else cross.name, str(best)]
     asked = [query for part in queries for query in part]
     about = digest(*names, *(passage.titled for passage in passages), *asked)
     folder = out.with_name(f"{out.name}.work")

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from nearer.adaptation.tournament import BASE
 from nearer.encoder import Encoder
-from nearer.errors import SettingError
+from nearer.errors import PoolingError, SettingError
 from nearer.search.fusion import LEXICAL, RERANKER
 from nearer.teachers import CrossEncoder
 from nearer.teachers.teacher import teacher_precision
@@ -30,14 +30,29 @@ class Models:
 
 
 def load_models(
-    base: str | Path, teachers: Sequence[str | Path], judge: str | Path | None, device: str | None
+    base: str | Path,
+    teachers: Sequence[str | Path],
+    judge: str | Path | None,
+    device: str | None,
+    pooling: str | None = None,
 ) -> Models:
+    """pooling: of the base, which a plain checkpoint needs."""
     named = name_teachers(teachers)
     return Models(
-        Encoder.load(base, device=device),
-        {name: Encoder.load(path, device=device) for name, path in named.items()},
+        Encoder.load(base, pooling=pooling, device=device),
+        {name: _load_teacher(path, device) for name, path in named.items()},
         None if judge is None else CrossEncoder.load(judge, device=device or "auto"),
     )
+
+
+def _load_teacher(path: str | Path, device: str | None) -> Encoder:
+    try:
+        return Encoder.load(path, device=device)
+    except PoolingError:
+        raise PoolingError(
+            f"teacher {path}: a plain checkpoint, which does not say how its vectors are pooled; save it with its "
+            f"pooling and name that folder: nearer export folder {path} --pooling mean --out FOLDER.",
+        ) from None
 
 
 def name_teachers(teachers: Sequence[str | Path]) -> dict[str, str | Path]:

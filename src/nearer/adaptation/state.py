@@ -131,7 +131,8 @@ def find_plan(out: Path, about: dict[str, Any]) -> Plan | None:
     if state.is_file():
         kept = read_sealed_json(state, f"remove {out} and start again")
         earlier = kept["about"]
-        if changed := [name for name, value in about.items() if earlier.get(name) != value]:
+        named = dict.fromkeys([*about, *earlier])  # a setting that is as usual is not named
+        if changed := [name for name in named if earlier.get(name) != about.get(name)]:
             raise InputError(
                 f"{out}: was begun with other {', '.join(changed)}; name another folder, or remove it.", argument="out"
             )

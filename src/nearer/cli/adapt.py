@@ -80,6 +80,7 @@ def adapt(
         Pretraining | None,
         typer.Option(help="Students start from the base after TSDAE on the text: a quarter of their steps."),
     ] = None,
+    pooling: options.Pooling = None,
     asked_in: Annotated[
         AskedIn | None,
         typer.Option(help="Whose words people ask in, the documents' or their own. Default: tests of both kinds."),
@@ -132,6 +133,7 @@ def adapt(
             llm=llm,
             llm_test=llm_test,
             pretrain=None if pretrain is None else "tsdae",
+            pooling=pooling,
             asked_in=None if asked_in is None else asked_in.value,
             budget=budget,
             most_steps=MOST_STEPS if most_steps is None else most_steps,

@@ -80,6 +80,7 @@ def negatives(
     documents: Documents,
     out: Annotated[Path, typer.Option(help="The new file of triplets, as JSON lines.")],
     model: Base = "wiki-mini",
+    pooling: options.Pooling = None,
     judge: Annotated[
         str | None,
         typer.Option(help="A cross-encoder that says which candidates may be answers (else the model)."),
@@ -105,7 +106,7 @@ def negatives(
 
     with _documents_named():
         passages = _read(documents, columns, encoding, txt)
-        models = _load(model, [], judge, device)
+        models = _load(model, [], judge, device, pooling)
         found = mine_negatives(
             passages, out, models, negatives=each, best=best, margin=margin, limit=limit, seed=seed, progress=True
         )
@@ -117,6 +118,7 @@ def lists(
     documents: Documents,
     out: Annotated[Path, typer.Option(help="The new folder, which nearer train lists reads.")],
     model: Base = "wiki-mini",
+    pooling: options.Pooling = None,
     teacher: Annotated[list[str] | None, typer.Option(help="An encoder that knows more; may be repeated.")] = None,
     judge: Annotated[str | None, typer.Option(help="A cross-encoder, such as ms-marco-MiniLM-L-12-v2.")] = None,
     queries: Annotated[str | None, typer.Option(help="A log of real queries, one a line; they come first.")] = None,
@@ -143,7 +145,7 @@ def lists(
     with _documents_named():
         log = [] if queries is None else list(dict.fromkeys(read_sentences(queries)))
         passages = _read(documents, columns, encoding, txt)
-        models = _load(model, teacher or [], judge, device)
+        models = _load(model, teacher or [], judge, device, pooling)
         found = mine_lists(
             passages, out, models, log=log, weights=counted, best=best, limit=limit, seed=seed, progress=True
         )
@@ -173,10 +175,10 @@ def _read(documents: list[str], columns: str | None, encoding: str, txt: Txt) ->
     return [passage for document in found.documents for passage in split_passages(document)]
 
 
-def _load(model: str, teachers: list[str], judge: str | None, device: str | None) -> Models:
+def _load(model: str, teachers: list[str], judge: str | None, device: str | None, pooling: str | None) -> Models:
     from nearer.adaptation.models import load_models
 
-    return load_models(model, teachers, judge, device)
+    return load_models(model, teachers, judge, device, pooling)
 
 
 def _weights(text: str | None) -> dict[str, float] | None:

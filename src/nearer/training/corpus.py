@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from nearer.encoder import Encoder
+from nearer.encoder.backbone import longest_input
 from nearer.errors import SettingError, TrainingError, tell
 from nearer.methods import Method
 from nearer.runs.config import RunConfig
@@ -95,6 +96,16 @@ def training_length(reading: Reading[Any], encoder: Encoder) -> int:
     else:
         texts = (max(texts_of(record), key=len) for record in reading)
     return length_for(texts, encoder.tokenizer, longest=encoder.settings.max_length)
+
+
+def check_length(max_length: int, encoder: Encoder) -> None:
+    """The model can take texts of so many tokens."""
+    longest = longest_input(encoder.backbone, encoder.tokenizer)
+    if max_length > longest:
+        raise SettingError(
+            f"max_length: {max_length} is more than the {longest} tokens that {encoder.name} can take; set "
+            f"max_length={longest}, or auto."
+        )
 
 
 def open_corpus(

@@ -27,7 +27,7 @@ from nearer.teachers import RankEncoder, load_model
 from nearer.terminal import say
 from nearer.text.in_memory import Source
 from nearer.text.token_store import TokenStore
-from nearer.training.corpus import corpus_file, corpus_reading, open_corpus, read_options, training_length
+from nearer.training.corpus import check_length, corpus_file, corpus_reading, open_corpus, read_options, training_length
 from nearer.training.loop import fit
 from nearer.training.memory import check_memory
 from nearer.training.numerics import changed_libraries, choose_numerics, onednn_failed, pinned
@@ -243,6 +243,7 @@ def _carry_out(
         settings = settings.model_copy(update={"max_length": training_length(reading, encoder)})
         config = config.changed(settings={**config.settings, "max_length": settings.max_length})
     longest = settings.longest
+    check_length(longest, encoder)
     store, cut = open_corpus(reading, encoder, method, longest, progress=shown)
     remarks += cut
     if config.tokens not in (None, store.folder.name):
