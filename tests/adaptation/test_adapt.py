@@ -23,6 +23,7 @@ from nearer.adaptation.plan import Plan, make_plan, settle
 from nearer.adaptation.speeds import Speeds
 from nearer.cli.main import app
 from nearer.errors import InputError, ModelError, PoolingError, SettingError
+from nearer.runs.folder import read_run
 from nearer.search.setup import read_setup
 from nearer.teachers import VectorStore
 from nearer.teachers.missing_sentences import MissingSentences
@@ -142,6 +143,24 @@ def test_a_second_student_learns_at_twice_the_rate(
     assert sorted([slow[-1]["step"], fast[-1]["step"]]) == [rung.step, 20]
     assert fast[0]["learning_rate"] == pytest.approx(2 * slow[0]["learning_rate"])
     assert "at twice the learning rate" in (out / "report.html").read_text()
+
+
+@pytest.mark.parametrize("raw", [True, False])
+def test_a_raw_base_learns_faster(
+    documents: Path,
+    models: dict[str, Any],
+    teacher: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    raw: bool,
+) -> None:
+    monkeypatch.setattr(arguments, "make_plan", lambda *given, **more: PLAN)
+    monkeypatch.setattr(stages, "best_fusion", lambda *given: ({"teacher": 1.0}, 3.0))
+    monkeypatch.setattr(stages, "is_far_below", lambda *given: raw)
+    told: list[str] = []
+    adapt(documents, tmp_path / "out", **{**models, "judge": None}, teachers=[teacher], say=told.append)
+    assert read_run(tmp_path / "out/runs/lists").settings["learning_rate"] == pytest.approx(3e-4 if raw else 5e-5)
+    assert any("6 times the rate" in line for line in told) == raw
 
 
 def test_an_interrupted_run_goes_on(

@@ -19,6 +19,7 @@ from nearer.adaptation.tournament import (
     best_fusion,
     choose,
     hold_tournament,
+    is_far_below,
     weigh_tests,
 )
 from nearer.evaluation.measures import ndcg
@@ -101,6 +102,19 @@ def test_judges_are_trusted_by_what_they_know() -> None:
     weights, above = best_fusion(nobody, ["base", "lexical", "reranker"], "base")
     assert weights == {"base": 1.0}
     assert math.isclose(above, 0.0)
+
+
+def test_a_base_is_far_below_its_best_teacher() -> None:
+    tests = {name: make_candidates(seed, 40, base=0.2, student=6.0) for seed, name in enumerate("ab")}
+    weights = {"a": 0.75, "b": 0.25}
+    alone = {name: [float(tests[test].ndcg({name: 1.0}).mean()) for test in "ab"] for name in ("base", "student")}
+    weighed = {name: 0.75 * first + 0.25 * second for name, (first, second) in alone.items()}
+    assert 0 < 2 * weighed["base"] < weighed["student"]
+    assert is_far_below(tests, "base", ["lexical", "student"], weights)
+    assert not is_far_below(tests, "student", ["base", "lexical"], weights)
+    assert not is_far_below(tests, "base", [], weights)
+    near = {name: make_candidates(seed, 40, base=2.0, student=3.0) for seed, name in enumerate("ab")}
+    assert not is_far_below(near, "base", ["student"], weights)
 
 
 def test_a_point_counts_by_how_far_set_ups_lie_apart() -> None:

@@ -39,6 +39,7 @@ from nearer.adaptation.tournament import (
     best_fusion,
     choose,
     hold_tournament,
+    is_far_below,
     weigh_tests,
 )
 from nearer.adaptation.writing import count_styles, told_styles
@@ -74,7 +75,9 @@ def run_stages(work: Work) -> Outcome:
     knowing = [BASE, *work.models.teachers]
     judges = [*knowing, LEXICAL, *([RERANKER] if work.models.cross else [])]
     first = _measure_tests(work, collection, tests, knowing, "before")
-    weights, above = best_fusion(first, judges, BASE, _weigh(work, first))
+    of_tests = _weigh(work, first)
+    weights, above = best_fusion(first, judges, BASE, of_tests)
+    work.base_is_raw = is_far_below(first, BASE, list(work.models.teachers), of_tests)
     say(f"judges to trust on this text: {_told(weights)}; {above:+.1f} points of NDCG@10 above the base")
     work.judged = make_judged_tests(work, collection, first, weights)
     work.test_weights = _weigh(work, {**first, **_measure_tests(work, collection, work.judged, knowing, "before")})

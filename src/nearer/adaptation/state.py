@@ -59,6 +59,7 @@ class Work:
     written: list[Written] = field(default_factory=list)
     judged: list[JudgedTest] = field(default_factory=list)
     test_weights: dict[str, float] | None = None
+    base_is_raw: bool = False  # far below its teachers on the made tests
 
     @cached_property
     def words(self) -> RareWords:

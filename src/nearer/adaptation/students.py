@@ -39,7 +39,9 @@ FEWEST_PAIRS = 64
 OVERSAMPLED = 2  # times as many queries are found as are learnt from
 ANSWERED_BY = 5  # nearest passages, whose mean cosine tells how well the text can answer a query
 MOST_VIEWS = 200_000  # that pairs are chosen from: more than any training reads, and each holds its passage
-FASTER_RATE = 1e-4  # twice the recipe's: it is better on some texts and worse on others (docs/results.md)
+# The second student's rate is twice the recipe's: it is better on some texts and worse on others (docs/results.md). A
+# base that cannot search yet has further to go (docs/adapt.md).
+RATE, FASTER_RATE, RAW_TIMES = 5e-5, 1e-4, 6
 FEWEST_WORDS = 4  # of a sentence
 TSDAE = "tsdae-wiki-mini"  # whose settings fit any base
 PRETRAINING = 4  # one in so many steps
@@ -192,10 +194,14 @@ def _of_lists(work: Work, weights: dict[str, float], start: str, *, faster: bool
         "passages_per_query": plan.per_query,
         "teacher_max_length": "whole",  # as it read them when it judged
     }
-    students = [Student(LISTS, LISTS, folder, settings, start, teachers)]
-    if plan.halving and faster:
-        students.append(Student(FASTER, LISTS, folder, {**settings, "learning_rate": FASTER_RATE}, start, teachers))
-    return students
+    times = RAW_TIMES if work.base_is_raw else 1
+    if work.base_is_raw:
+        work.say(f"the base knows less than half of what its teacher knows here: it learns at {times} times the rate")
+    rates = {LISTS: times * RATE, **({FASTER: times * FASTER_RATE} if plan.halving and faster else {})}
+    return [
+        Student(name, LISTS, folder, {**settings, "learning_rate": rate}, start, teachers)
+        for name, rate in rates.items()
+    ]
 
 
 def _of_pairs(work: Work, views: Sequence[View], written: Sequence[Written], start: str) -> list[Student]:

@@ -28,6 +28,7 @@ WEIGHTS = (0.0, 0.3, 1.0)
 OF_WORDS = (*WEIGHTS, 3.0)  # a small or raw encoder knows less than BM25
 # what a cheaper set-up may lack of the best one's gain: points, and never more than this share of it
 NEARLY, NEARLY_SHARE = 0.5, 0.2
+FAR_BELOW = 0.5  # of the best teacher's NDCG@10
 JUDGED = "as judged"  # ends the name of a test whose answers are what the trusted judges put first
 RESAMPLES = 1000
 
@@ -265,6 +266,21 @@ def best_fusion(
     least = (best + least_gain(best)) / 2  # half as lenient: judges are asked before training only, so all may be dear
     _, above, trusted = min((each for each in found if each[0] >= least), key=lambda each: (len(each[2]), -each[0]))
     return trusted, above
+
+
+def is_far_below(
+    tests: Mapping[str, Measured], base: str, teachers: Sequence[str], weights: Mapping[str, float]
+) -> bool:
+    """Whether the base, alone, has less than half of the best teacher's NDCG@10. weights: of the tests.
+
+    Such a base cannot search yet. Against BM25 or all judges together this could not be told: on hard tests they may
+    stand as far above a base that can.
+    """
+
+    def alone(name: str) -> float:
+        return sum(weights[test] * float(found.ndcg({name: 1.0}).mean()) for test, found in tests.items())
+
+    return alone(base) < FAR_BELOW * max((alone(teacher) for teacher in teachers), default=0.0)
 
 
 def _grid(judges: Sequence[str]) -> list[dict[str, float]]:
