@@ -28,10 +28,10 @@ class Advice:
 
 def find_advice(outcome: Outcome) -> list[Advice]:
     """What this run had not, what helps most first."""
-    return [*_words(outcome), *_models(outcome), *_time(outcome), *_text(outcome)]
+    return [*_whose_words(outcome), *_models(outcome), *_time(outcome), *_text(outcome)]
 
 
-def _words(outcome: Outcome) -> Iterator[Advice]:
+def _whose_words(outcome: Outcome) -> Iterator[Advice]:
     """One question, where its answer may change the choice."""
     if outcome.asked.get("asked_in") is not None or outcome.labels is not None:
         return
@@ -47,7 +47,7 @@ def _words(outcome: Outcome) -> Iterator[Advice]:
         yield Advice(
             "One answer: do people ask in the documents' words or in their own?",
             f"Tests in the documents' words are won by {best['documents']}, tests in other words by {best['own']}. "
-            "If you know which they do, only such tests are made.",
+            "Say which they do (documents or own), and only such tests are made.",
             "--asked-in documents",
         )
 

@@ -196,7 +196,9 @@ def _of_lists(work: Work, weights: dict[str, float], start: str, *, faster: bool
     }
     times = RAW_TIMES if work.base_is_raw else 1
     if work.base_is_raw:
-        work.say(f"the base knows less than half of what its teacher knows here: it learns at {times} times the rate")
+        work.say(
+            f"the base has less than half of its best teacher's score here: students learn at {times} times the rate"
+        )
     rates = {LISTS: times * RATE, **({FASTER: times * FASTER_RATE} if plan.halving and faster else {})}
     return [
         Student(name, LISTS, folder, {**settings, "learning_rate": rate}, start, teachers)
