@@ -227,24 +227,15 @@ def test_labels_choose_and_measure(
         adapt(documents, tmp_path / "out", **models, labels=labels, choose_by="tests")
 
 
-@pytest.mark.usefixtures("small")
-def test_students_start_from_tsdae(documents: Path, models: dict[str, Any], tmp_path: Path) -> None:
-    told: list[str] = []
+def test_a_word_that_no_setting_knows(documents: Path, models: dict[str, Any], tmp_path: Path) -> None:
     out = tmp_path / "out"
-    found = adapt(documents, out, **{**models, "judge": None}, pretrain="tsdae", say=told.append)
-    assert isinstance(found, Outcome)
-    assert any("sentences for 5 steps; students start from there" in line for line in told)
-    held_out = {json.loads(line)["text"].split(". ")[0] + "." for line in documents.read_text().splitlines()}
-    learnt = set((out / "sentences.txt").read_text().splitlines())
-    assert 50 < len(held_out & learnt) < 110  # a third of the documents is not learnt from
-    config = (out / "runs" / "pairs" / "config.yaml").read_text()
-    assert str(out / "runs" / "tsdae" / "model") in config
-    assert "max_steps: 15" in config
-    assert "base after TSDAE on the text" in (out / "report.html").read_text()
-    with pytest.raises(SettingError, match="pretrain"):
+    with pytest.raises(SettingError, match="pretrain: 'simcse' is not one of tsdae, teacher, none"):
         adapt(documents, out, **models, pretrain="simcse")  # type: ignore[arg-type]
     with pytest.raises(SettingError, match="asked_in: 'mine' is not one of documents, own"):
         adapt(documents, out, **models, asked_in="mine")  # type: ignore[arg-type]
+    with pytest.raises(SettingError, match="no teacher to learn from"):
+        adapt(documents, out, **models, pretrain="teacher")
+    assert not out.exists()
 
 
 def test_a_plain_checkpoint_as_base(

@@ -34,6 +34,7 @@ from nearer.adaptation.plan import (
 from nearer.adaptation.speeds import Speeds, measure_speeds
 from nearer.adaptation.stages import run_stages
 from nearer.adaptation.state import (
+    Pretraining,
     Say,
     Work,
     describe_run,
@@ -67,7 +68,7 @@ def adapt(
     choose_by: ChooseBy | None = None,
     llm: str | Path | None = None,
     llm_test: bool = False,
-    pretrain: Literal["tsdae"] | None = None,
+    pretrain: Pretraining | None = None,
     pooling: str | None = None,
     asked_in: AskedIn | None = None,
     budget: str = "20min",
@@ -98,7 +99,9 @@ def adapt(
         choose_by: `tests`: labels only measure what the made tests choose. None: labels choose if there are enough.
         llm: A language model that writes queries to learn from: a folder, a GGUF file or a hub name.
         llm_test: Let it write a test as well. Small models repeat the passages' words, which misleads the choice.
-        pretrain: `tsdae`: students start from the base after TSDAE on the text, which takes a quarter of their steps.
+        pretrain: What the base learns first, from the text's sentences in a quarter of the students' time: `tsdae`, or
+            `teacher`, the trusted teacher's order of them. `none`: nothing. None: `teacher` for a raw base that has one
+            and time for many steps.
         pooling: Of the base, if it is a plain checkpoint, which has none (`mean`, `cls` …); else in place of its own.
         asked_in: Whose words people ask in: the `documents`', or their `own`. Only such tests are made then; None
             makes both.
@@ -132,10 +135,12 @@ def adapt(
         raise SettingError(
             "llm_test: there is no language model to write a test; name one (--llm).", argument="llm_test"
         )
-    if pretrain not in (None, "tsdae"):
-        raise SettingError(f"pretrain: {pretrain!r} is not tsdae.", argument="pretrain")
-    if asked_in not in (None, *get_args(AskedIn)):
-        raise SettingError(f"asked_in: {asked_in!r} is not one of {', '.join(get_args(AskedIn))}.", argument="asked_in")
+    for name, chosen, words in (("pretrain", pretrain, Pretraining), ("asked_in", asked_in, AskedIn)):
+        kinds = get_args(words)
+        if chosen not in (None, *kinds):
+            raise SettingError(f"{name}: {chosen!r} is not one of {', '.join(kinds)}.", argument=name)
+    if pretrain == "teacher" and not teachers:
+        raise SettingError("pretrain: there is no teacher to learn from; name one (--teacher).", argument="pretrain")
     for name, value, fewest in (("seed", seed, 0), ("most_steps", most_steps, 0), ("most_queries", most_queries, 1)):
         if value < fewest:
             raise SettingError(f"{name}: {value} is below {fewest}.", argument=name)
@@ -233,7 +238,7 @@ def adapt(
                 },
                 remarks=remarks,
                 writer=writer,
-                pretrain=pretrain is not None,
+                pretrain=pretrain,
                 workforce=workforce,
             )
             try:

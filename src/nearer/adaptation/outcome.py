@@ -71,6 +71,7 @@ class Outcome:
         written: By style, how many queries of the language model students learnt from.
         rungs: Where students were compared on their way, and which were dropped.
         refit: The chosen student trained again on all documents, where there was time.
+        pretrained: What the base learnt before it became a student: `tsdae`, `teacher` or nothing.
     """
 
     folder: Path
@@ -98,6 +99,7 @@ class Outcome:
     written: dict[str, int] = field(default_factory=dict)
     rungs: list[Rung] = field(default_factory=list)
     refit: Refit | None = None
+    pretrained: str | None = None
 
     @property
     def allows_training(self) -> bool:

@@ -118,7 +118,8 @@ def last_part(name: str) -> str:
 def explain_encoders(outcome: Outcome) -> list[tuple[str, str]]:
     """What the names of encoders mean, of those that took part."""
     base = last_part(outcome.base)
-    start = f"{base} after TSDAE on the text" if outcome.asked["pretrain"] else base
+    learnt = {"tsdae": " after TSDAE on the text", "teacher": " after a teacher's order of the text's sentences"}
+    start = base + learnt.get(outcome.pretrained or "", "")
     words = {
         BASE: f"{base} as it is",
         LISTS: f"{start}, trained to rank passages as the trusted judges do",

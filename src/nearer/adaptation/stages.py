@@ -272,6 +272,7 @@ def _write(
         written=count_styles(work.written),
         rungs=work.rungs,
         refit=decision.refit,
+        pretrained=work.pretrained,
     )
     write_outcome(outcome)
     return outcome

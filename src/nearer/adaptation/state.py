@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from nearer.versions import VERSION
 
 WORK, STATE, MODEL = "work", "state.json", "model"
 Say = Callable[[str], None]
+Pretraining = Literal["tsdae", "teacher", "none"]
 
 
 @dataclass
@@ -52,7 +53,7 @@ class Work:
     asked: dict[str, Any]
     remarks: list[str]
     writer: Writer | None = None
-    pretrain: bool = False
+    pretrain: Pretraining | None = None
     workforce: Workforce | None = None
     students: dict[str, Path] = field(default_factory=dict)
     rungs: list[Rung] = field(default_factory=list)
@@ -60,6 +61,7 @@ class Work:
     judged: list[JudgedTest] = field(default_factory=list)
     test_weights: dict[str, float] | None = None
     base_is_raw: bool = False  # far below its teachers on the made tests
+    pretrained: Pretraining | None = None  # how, if students did not start from the base itself
 
     @cached_property
     def words(self) -> RareWords:

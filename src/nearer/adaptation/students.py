@@ -22,11 +22,12 @@ from nearer.adaptation.material import (
     write_pairs,
 )
 from nearer.adaptation.passages import count_words, document_sentences
-from nearer.adaptation.plan import listed
-from nearer.adaptation.state import WORK, Work
+from nearer.adaptation.plan import TWO_FROM, listed
+from nearer.adaptation.state import WORK, Pretraining, Work
 from nearer.adaptation.tournament import BASE, FASTER, LISTS, PAIRS
 from nearer.adaptation.views import View
 from nearer.adaptation.writing import Written, told_styles
+from nearer.encoder.sources import BUNDLED_MODELS
 from nearer.errors import SettingError
 from nearer.search.fusion import RERANKER
 from nearer.storage.whole import write_whole
@@ -43,8 +44,12 @@ MOST_VIEWS = 200_000  # that pairs are chosen from: more than any training reads
 # base that cannot search yet has further to go (docs/adapt.md).
 RATE, FASTER_RATE, RAW_TIMES = 5e-5, 1e-4, 6
 FEWEST_WORDS = 4  # of a sentence
-TSDAE = "tsdae-wiki-mini"  # whose settings fit any base
 PRETRAINING = 4  # one in so many steps
+TSDAE, DISTILLED = "tsdae-wiki-mini", "rankcse-wiki-mini"  # recipes, whose other settings fit any base
+SENTENCE_TOKENS = 32  # that a step of distillation reads of each
+SENTENCES_AT_ONCE = {True: 512, False: 256}  # on a GPU, on a CPU: the longer the lists, the more there is to learn
+USUAL_TOKENS = 128  # of a passage
+SEEN = 4  # how often each sentence is learnt from; a teacher need not read more of them
 
 
 def may_train(work: Work, weights: dict[str, float], above: float) -> list[str]:
@@ -77,9 +82,10 @@ def train_students(
         say(f"{len(written):,} queries written to learn from: {told_styles(written)}")
         work.written = written
     steps, start = plan.steps, work.model
-    if work.pretrain and names:
+    if (way := _way_to_pretrain(work, weights)) is not None and names:
         steps -= plan.steps // PRETRAINING
-        start = str(_pretrain(work, trained, plan.steps // PRETRAINING))
+        work.pretrained = way
+        start = str(_pretrain(work, trained, way, plan.steps // PRETRAINING, weights))
     students: list[Student] = []
     if LISTS in names:
         queries = draw_queries(views, work.log, plan.to_learn, work.random("queries"), written)
@@ -216,17 +222,34 @@ def _of_pairs(work: Work, views: Sequence[View], written: Sequence[Written], sta
     return [Student(PAIRS, "simcse-pairs-wiki-mini", path, settings, start)]
 
 
-def _pretrain(work: Work, trained: NDArray[np.bool_], steps: int) -> Path:
-    """The base after TSDAE on the sentences that no test holds out; students start from it."""
+def _way_to_pretrain(work: Work, weights: Mapping[str, float]) -> Pretraining | None:
+    """As was asked for; a raw base with many steps learns from its trusted teacher, if nothing was asked for."""
+    way = work.pretrain or ("teacher" if work.base_is_raw and work.plan.steps >= TWO_FROM else "none")
+    if way == "teacher" and _trusted_teacher(work, weights) is None:
+        if work.pretrain is not None:
+            work.say("the base learns nothing first: no teacher is trusted on this text")
+        return None
+    return None if way == "none" else way
+
+
+def _pretrain(
+    work: Work, trained: NDArray[np.bool_], way: Pretraining, steps: int, weights: Mapping[str, float]
+) -> Path:
+    """The base after learning from the sentences that no test holds out; students start from it. steps: on lists, of
+    which this takes the time."""
     learnt = {passage.document for passage, is_trained in zip(work.passages, trained, strict=True) if is_trained}
     documents = [document for document in work.documents.documents if document.id in learnt]
-    sentences = dict.fromkeys(
-        sentence
-        for document in documents
-        for sentence in (" ".join(part.split()) for part in document_sentences(document))
-        if count_words(sentence) >= FEWEST_WORDS
+    sentences = list(
+        dict.fromkeys(
+            sentence
+            for document in documents
+            for sentence in (" ".join(part.split()) for part in document_sentences(document))
+            if count_words(sentence) >= FEWEST_WORDS
+        )
     )
     path = work.out / "sentences.txt"
+    if way == "teacher":
+        return _distil(work, sentences, path, steps, weights)
     write_whole(path, (f"{sentence}\n" for sentence in sentences))
     work.say(f"TSDAE learns {len(sentences):,} sentences for {steps:,} steps; students start from there")
     settings = {"batch_size": min(32, len(sentences) // 2), "max_steps": steps, "watch_on": []}
@@ -238,6 +261,33 @@ def _pretrain(work: Work, trained: NDArray[np.bool_], steps: int) -> Path:
             raise
         work.say(f"{error} A small one is taken.")  # it is the backbone's nature, which nobody can set
         return train_student(work, replace(student, settings={**settings, "decoder": "small"}))
+
+
+def _distil(work: Work, sentences: Sequence[str], path: Path, steps: int, weights: Mapping[str, float]) -> Path:
+    """The base after learning which sentences the trusted teacher finds alike."""
+    plan = work.plan
+    at_once = min(SENTENCES_AT_ONCE[plan.longest is None], len(sentences) // 2)
+    read = plan.batch * plan.per_query * (plan.longest or USUAL_TOKENS)  # in a step on lists
+    steps = max(1, steps * read // (at_once * SENTENCE_TOKENS))
+    most = -(-steps * at_once // SEEN)
+    chosen = np.sort(work.random("sentences").permutation(len(sentences))[:most]).tolist()
+    write_whole(path, (f"{sentences[number]}\n" for number in chosen))
+    teacher = _trusted_teacher(work, weights)
+    work.say(
+        f"the base learns {teacher}'s order of {len(chosen):,} sentences for {steps:,} steps; students start there"
+    )
+    settings: dict[str, Any] = {
+        "batch_size": at_once,
+        "max_steps": steps,
+        "max_length": SENTENCE_TOKENS,
+        "epochs": 1000,  # as many as the steps need
+        "evaluate_every": steps,
+        "watch_on": [],
+    }
+    if work.model not in BUNDLED_MODELS:  # the recipe's rate is that of this small model
+        settings["learning_rate"] = RAW_TIMES * RATE
+    teachers = _best_teacher(work, weights)
+    return train_student(work, Student("distilled", DISTILLED, path, settings, work.model, teachers))
 
 
 def _best_teacher(work: Work, weights: Mapping[str, float]) -> list[str]:

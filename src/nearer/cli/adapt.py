@@ -26,6 +26,8 @@ class ChooseBy(StrEnum):
 
 class Pretraining(StrEnum):
     tsdae = "tsdae"
+    teacher = "teacher"
+    none = "none"
 
 
 class AskedIn(StrEnum):
@@ -78,7 +80,10 @@ def adapt(
     ] = False,
     pretrain: Annotated[
         Pretraining | None,
-        typer.Option(help="Students start from the base after TSDAE on the text: a quarter of their steps."),
+        typer.Option(
+            help="What the base learns first, in a quarter of the time: TSDAE on the text, or a teacher's order of its "
+            "sentences. Default: teacher for a raw base with many steps, else none."
+        ),
     ] = None,
     pooling: options.Pooling = None,
     asked_in: Annotated[
@@ -132,7 +137,7 @@ def adapt(
             choose_by=None if choose_by is None else choose_by.value,
             llm=llm,
             llm_test=llm_test,
-            pretrain=None if pretrain is None else "tsdae",
+            pretrain=None if pretrain is None else pretrain.value,
             pooling=pooling,
             asked_in=None if asked_in is None else asked_in.value,
             budget=budget,
