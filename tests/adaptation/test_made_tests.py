@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nearer.adaptation.made_tests import OTHER_WORDS, hold_out, make_tests
+from nearer.adaptation.made_tests import hold_out, make_tests
 from nearer.adaptation.passages import Passage
+from nearer.adaptation.tournament import OTHER_WORDS
 from nearer.adaptation.views import RareWords, View, find_views
 from nearer.errors import InputError
 

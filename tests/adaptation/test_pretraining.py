@@ -68,8 +68,8 @@ def test_students_start_from_a_teachers_order_of_sentences(run: Run, documents: 
 @pytest.mark.parametrize(
     ("raw", "steps", "trusted", "asked", "way"),
     [
-        (True, 1000, {"teacher": 0.3}, None, "teacher"),
-        (True, 999, {"teacher": 1.0}, None, None),  # too few to give some away
+        (True, 80, {"teacher": 0.3}, None, "teacher"),
+        (True, 79, {"teacher": 1.0}, None, None),  # too few to give some away
         (False, 1000, {"teacher": 1.0}, None, None),
         (True, 1000, {"lexical": 1.0}, None, None),  # nobody to learn from
         (True, 1000, {"teacher": 1.0}, "none", None),
@@ -78,7 +78,7 @@ def test_students_start_from_a_teachers_order_of_sentences(run: Run, documents: 
         (False, 20, {"lexical": 1.0}, "teacher", None),
     ],
 )
-def test_a_raw_base_with_many_steps_learns_from_its_teacher_first(
+def test_a_raw_base_learns_from_its_teacher_first(
     raw: bool, steps: int, trusted: dict[str, float], asked: str | None, way: str | None
 ) -> None:
     class Models:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from nearer.adaptation.tournament import (
     JUDGED,
     NEARLY,
+    OTHER_WORDS,
     Candidates,
     Contender,
     Standing,
@@ -139,6 +140,27 @@ def test_a_point_counts_by_how_far_set_ups_lie_apart() -> None:
     # who takes part besides changes nothing
     del tests[f"easy {JUDGED}"]
     assert weigh_tests(tests, BASE, reranker=True)["hard"] == pytest.approx(2 * weights["hard"])
+
+
+def test_a_kind_of_which_the_text_has_few_counts_less() -> None:
+    found = make_candidates(1, 40)
+    twice = Candidates(
+        np.tile(found.numbers, (2, 1)),
+        np.tile(found.answers, 2),
+        {name: np.tile(of, (2, 1)) for name, of in found.scores.items()},
+    )  # the same set-ups lie as far apart
+    apart = weigh_tests({"a": found, "b": found}, BASE, reranker=True)
+    assert apart == {"a": 0.5, "b": 0.5}
+    weights = weigh_tests({"a": found, "b": twice}, BASE, reranker=True)
+    assert 2 * weights["a"] == pytest.approx(weights["b"], rel=0.2)  # a mean of more is a little more certain
+    # a kind's test in other words has fewer queries by nature, and counts as the kind does
+    tests = {"a": twice, f"a {OTHER_WORDS}": found, "b": twice, f"b {OTHER_WORDS}": twice}
+    weights = weigh_tests(tests, BASE, reranker=True)
+    assert weights["a"] == weights["b"]
+    assert weights[f"a {OTHER_WORDS}"] == pytest.approx(weights[f"b {OTHER_WORDS}"], rel=0.2)
+    judged = weigh_tests({**tests, f"a {JUDGED}": found, f"b {JUDGED}": twice}, BASE, reranker=True)
+    assert judged[f"a {JUDGED}"] < judged[f"b {JUDGED}"]
+    assert judged["a"] == judged["b"]
 
 
 def test_a_test_in_which_all_are_alike_says_nothing() -> None:

@@ -100,8 +100,8 @@ def adapt(
         llm: A language model that writes queries to learn from: a folder, a GGUF file or a hub name.
         llm_test: Let it write a test as well. Small models repeat the passages' words, which misleads the choice.
         pretrain: What the base learns first, from the text's sentences in a quarter of the students' time: `tsdae`, or
-            `teacher`, the trusted teacher's order of them. `none`: nothing. None: `teacher` for a raw base that has one
-            and time for many steps.
+            `teacher`, the trusted teacher's order of them. `none`: nothing. None: `teacher` for a raw base that has
+            one, if there is time for 80 steps.
         pooling: Of the base, if it is a plain checkpoint, which has none (`mean`, `cls` …); else in place of its own.
         asked_in: Whose words people ask in: the `documents`', or their `own`. Only such tests are made then; None
             makes both.

@@ -6,9 +6,8 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from nearer.adaptation.made_tests import OTHER_WORDS
 from nearer.adaptation.outcome import DOCUMENTS, Outcome
-from nearer.adaptation.tournament import JUDGED
+from nearer.adaptation.tournament import JUDGED, OTHER_WORDS
 from nearer.report.markup import count
 
 FEW_DOCUMENTS = 1000  # below, intervals are wide and there is little to learn from

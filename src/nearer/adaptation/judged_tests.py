@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearer.adaptation.judging import Collection
-from nearer.adaptation.made_tests import FEWEST_QUERIES, OTHER_WORDS, JudgedTest
+from nearer.adaptation.made_tests import FEWEST_QUERIES, JudgedTest
 from nearer.adaptation.state import Work
-from nearer.adaptation.tournament import JUDGED, Candidates
+from nearer.adaptation.tournament import JUDGED, OTHER_WORDS, Candidates
 
 ASKED_OF_LOG = 0.2  # of a log's queries at most: the others are learnt from
 LOG = f"log {JUDGED}"

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearer.adaptation.passages import Passage
+from nearer.adaptation.tournament import OTHER_WORDS
 from nearer.adaptation.views import KINDS, RareWords, View, find_views
 from nearer.adaptation.writing import Written
 from nearer.errors import InputError
@@ -24,7 +25,6 @@ MOST_ASKED = 400  # queries of a test
 USUAL_TESTS = 6
 LOW_SHARE = 0.25  # of the passages, those whose views share the fewest words with the rest
 WRITTEN = "written"
-OTHER_WORDS = "in other words"
 AskedIn = Literal["documents", "own"]  # whose words people ask in
 
 

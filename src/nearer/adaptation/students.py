@@ -22,7 +22,7 @@ from nearer.adaptation.material import (
     write_pairs,
 )
 from nearer.adaptation.passages import count_words, document_sentences
-from nearer.adaptation.plan import TWO_FROM, listed
+from nearer.adaptation.plan import FEWEST_STEPS, listed
 from nearer.adaptation.state import WORK, Pretraining, Work
 from nearer.adaptation.tournament import BASE, FASTER, LISTS, PAIRS
 from nearer.adaptation.views import View
@@ -223,8 +223,9 @@ def _of_pairs(work: Work, views: Sequence[View], written: Sequence[Written], sta
 
 
 def _way_to_pretrain(work: Work, weights: Mapping[str, float]) -> Pretraining | None:
-    """As was asked for; a raw base with many steps learns from its trusted teacher, if nothing was asked for."""
-    way = work.pretrain or ("teacher" if work.base_is_raw and work.plan.steps >= TWO_FROM else "none")
+    """As was asked for; a raw base learns from its trusted teacher if nothing was asked for, unless there are
+    hardly any steps."""
+    way = work.pretrain or ("teacher" if work.base_is_raw and work.plan.steps >= PRETRAINING * FEWEST_STEPS else "none")
     if way == "teacher" and _trusted_teacher(work, weights) is None:
         if work.pretrain is not None:
             work.say("the base learns nothing first: no teacher is trusted on this text")

@@ -29,6 +29,8 @@ OF_WORDS = (*WEIGHTS, 3.0)  # a small or raw encoder knows less than BM25
 # what a cheaper set-up may lack of the best one's gain: points, and never more than this share of it
 NEARLY, NEARLY_SHARE = 0.5, 0.2
 FAR_BELOW = 0.5  # of the best teacher's NDCG@10
+# ends the name of a test with the queries of a kind that share the fewest words with their answers
+OTHER_WORDS = "in other words"
 JUDGED = "as judged"  # ends the name of a test whose answers are what the trusted judges put first
 RESAMPLES = 1000
 
@@ -176,16 +178,23 @@ def weigh_tests(tests: Mapping[str, Measured], base: Contender, *, reranker: boo
     Then a test that nobody can solve would count as much as one in which BM25 finds what a raw base does not. Only
     set-ups of the base decide, so a weight does not depend on the students. A test in which all set-ups are alike has
     none.
+
+    A kind of query of which the text has few counts less: by the queries of its largest test, since chance decides
+    what few say. Its test in other words counts as this one does, though it has fewer queries by nature.
     """
     others = [each for each in all_contenders([base.encoder], reranker=reranker) if each != base]
     counts = {}
+    of_bases = {name: test.ndcg(base.weights) for name, test in tests.items()}
+    queries: dict[str, int] = {}
+    for name, of_base in of_bases.items():
+        queries[_kind(name)] = max(queries.get(_kind(name), 0), len(of_base))
     for name, test in tests.items():
-        of_base = test.ndcg(base.weights)
+        of_base = of_bases[name]
         gains = np.array([test.ndcg(each.weights) - of_base for each in others])
         apart = float(np.std([0.0, *gains.mean(axis=1)]))
         chance = float(np.sqrt(np.mean(gains.var(axis=1)) / gains.shape[1]))
         spread = max(apart, chance)
-        counts[name] = spread**-0.5 if spread > 0 else 0.0
+        counts[name] = queries[_kind(name)] * spread**-0.5 if spread > 0 else 0.0
     groups = [[name for name in tests if name.endswith(JUDGED) == judged] for judged in (False, True)]
     said = [group for group in groups if sum(counts[name] for name in group) > 0]
     if not said:
@@ -195,6 +204,11 @@ def weigh_tests(tests: Mapping[str, Measured], base: Contender, *, reranker: boo
         total = sum(counts[name] for name in group)
         weights |= {name: counts[name] / total / len(said) for name in group}
     return weights
+
+
+def _kind(test: str) -> str:
+    """Of its queries; a test as judged asks those of another."""
+    return test.removesuffix(f" {JUDGED}").removesuffix(f" {OTHER_WORDS}")
 
 
 def hold_tournament(

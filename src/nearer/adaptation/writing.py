@@ -5,6 +5,7 @@ They are written once, into a folder of `nearer construct queries`, which goes o
 
 from __future__ import annotations
 
+import gc
 import json
 import tempfile
 import time
@@ -13,6 +14,8 @@ from collections.abc import Collection, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
+
+import torch
 
 from nearer.adaptation.labels import key_of
 from nearer.adaptation.passages import Passage
@@ -61,7 +64,9 @@ class Writer:
 
     def close(self) -> None:
         """Give its memory to others; it is loaded again when it is asked again."""
-        self.__dict__.pop("engine", None)
+        if self.__dict__.pop("engine", None) is not None and self.batch == ON_GPU:
+            gc.collect()  # what was recorded knows the engine, and the engine it
+            torch.cuda.empty_cache()
 
     def measure(self, passages: Sequence[Passage]) -> float:
         """Seconds of a query, by a few of them, whatever they are worth.
@@ -75,7 +80,9 @@ class Writer:
         asked = [QueryPassage(passage.id, passage.titled) for passage in chosen]
         if on_gpu:
             self._try(asked[:TRIED], QuerySettings())
-            return self._try(asked, QuerySettings(STYLES[:1])) / len(asked)
+            seconds = self._try(asked, QuerySettings(STYLES[:1])) / len(asked)
+            self.close()  # tests are made first, and two runs of adapt on one GPU had no memory left
+            return seconds
         return self._try(asked, QuerySettings()) / len(asked)
 
     def _try(self, asked: Sequence[QueryPassage], settings: QuerySettings) -> float:
