@@ -123,7 +123,7 @@ def _plainly(engine: TransformersEngine, requests: deque[Request]) -> Iterable[G
         request = requests.popleft()
         answers = engine.answers()
         answers.begin(0, request, TokenSampling().draws(request, engine.max_new_tokens))
-        contexts = [torch.tensor([ids], device=model.device) for ids in engine.ids(request)]
+        contexts = [torch.tensor([ids], device=model.device) for ids in engine.ids([request])[0]]
         caches = [DynamicCache(config=model.config) for _ in contexts]
         model.set_attn_implementation("sdpa")
         ended = False

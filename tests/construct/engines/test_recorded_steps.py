@@ -92,6 +92,45 @@ def test_steps_go_on_plainly_where_there_is_no_room_to_record(
     assert [told(found[request.number]) for request in requests] == [by_hand(request, LIMIT) for request in requests]
 
 
+def test_the_next_queue_finds_what_was_recorded(load: Load, by_hand: ByHand, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, made = load(3), 0
+    init = _Step.__init__
+
+    def counted(step: _Step, *args: Any) -> None:
+        nonlocal made
+        made += 1
+        init(step, *args)
+
+    monkeypatch.setattr(_Step, "__init__", counted)
+    for _ in range(2):  # in the first one the memory grows
+        answers(engine, mixed_requests(30, 1.5))
+    assert made > 0
+    workspace, made = engine.spare, 0
+    answers(engine, mixed_requests(30, 1.5))
+    assert made == 0
+    # other prompts, with another beginning, behind the same
+    for requests in (mixed_requests(12, 0.0), [Request(n, 1, f"so {n}") for n in range(5)], mixed_requests(12, 1.5)):
+        found = answers(engine, requests)
+        assert [told(found[request.number]) for request in requests] == [by_hand(one, LIMIT) for one in requests]
+        assert engine.spare is workspace
+
+
+def test_two_queues_at_once_and_one_that_is_left(load: Load, by_hand: ByHand) -> None:
+    engine, requests = load(3), mixed_requests(8, 1.5)
+    expected = {request.number: by_hand(request, LIMIT) for request in requests}
+    left = engine.answer(deque(requests))
+    next(left)
+    one, two = engine.answer(deque(requests)), engine.answer(deque(requests))
+    for _ in range(3):
+        for queue in (one, two):
+            found = next(queue)
+            assert told(found) == expected[found.request.number]
+    left.close()
+    for queue in (one, two, engine.answer(deque(requests))):
+        for found in queue:
+            assert told(found) == expected[found.request.number]
+
+
 def test_the_shapes_are_few(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each costs a recording."""
     seen: list[StepShape] = []

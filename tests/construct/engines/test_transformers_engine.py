@@ -126,7 +126,7 @@ def test_numbers_that_are_none_are_an_error(tmp_path: Path) -> None:
 def test_a_model_without_template_gets_the_prompt_alone(tmp_path: Path) -> None:
     engine = load_engine(make_tiny(tmp_path / "plain", template=None), batch=3, max_new_tokens=9, device="cpu")
     request = Request(0, 1, "the dog", "a cat sees the rain", 1.5)  # the last tokens of both prompts differ
-    assert [len(ids) for ids in engine.ids(request)] == [2, 5]
+    assert [len(ids) for ids in engine.ids([request])[0]] == [2, 5]
     given = answers(engine, [request])[0]
     assert told(given) == ByHand(tmp_path / "plain", 160)(request, 9)
 

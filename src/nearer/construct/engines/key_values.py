@@ -77,6 +77,12 @@ class Rows(DynamicCache):
         for own, other in zip([*self._keys, *self._values], [*source[0], *source[1]], strict=True):
             own[where[1], where[2]] = other[where[0]]
 
+    def clear(self) -> None:
+        """Drop all rows. Their memory stays, and what was recorded in it."""
+        self.count = self.column = 0
+        self._begins[:] = 0
+        self._begins_changed()
+
     def drop(self, rows: Sequence[int]) -> dict[int, int]:
         """Free rows; the last ones move into the gaps. Returns the moves: from which row to which."""
         gone = set(rows)

@@ -3,13 +3,12 @@
 The prompt of a sentence is at the next step the prompt to move away from; and all prompts begin with the same
 instruction. So what a step has to compute anew is one sentence for each list.
 
-`chat_ids` writes a prompt as the model has learnt to read it: as turns in its chat template, or plain if it has none.
+`ChatIds` writes prompts as the model has learnt to read them: as turns in its chat template, or plain if it has none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -63,6 +62,12 @@ class Prompts:
         """Keys and values of all layers, each (tokens, heads, width)."""
         return self._keys, self._values
 
+    def clear(self) -> None:
+        """Forget all contexts and what they share. Their memory stays."""
+        self._kept.clear()
+        self._shared, self._example = (), None
+        self._begin = self._next = 0
+
     def __contains__(self, context: Context) -> bool:
         return context in self._kept
 
@@ -92,7 +97,8 @@ class Prompts:
         cache = _pass(self._forward, [shared], [], [], self._dtype, self._device)
         self._kept.clear()
         self._begin = self._next = length
-        self._resize(length + self._room)
+        if len(self._keys[0]) < length + self._room:
+            self._resize(length + self._room)
         for layer, (keys, values) in enumerate(cache.new):
             self._keys[layer][:length], self._values[layer][:length] = (
                 keys[0].transpose(0, 1),
@@ -200,28 +206,44 @@ def common_beginning(one: Context, other: Context) -> int:
     return next((n for n in range(length) if one[n] != other[n]), length)
 
 
-REMEMBERED = 4096  # a prompt comes twice: as the one before, then as the one to move away from
-ToIds = Callable[[str], tuple[int, ...]]
+REMEMBERED = 4096  # prompts; one comes twice: as the one before, then as the one to move away from
 
 
-def chat_ids(tokenizer: Any, name: str) -> ToIds:
-    """Prompts to token ids by a transformers tokenizer and its template."""
-    if not tokenizer.chat_template:
-        closing = {token for token in (tokenizer.eos_token_id, tokenizer.sep_token_id) if token is not None}
+class ChatIds:
+    """Prompts to token ids by a transformers tokenizer and its template, many at once: its processors share them."""
 
-        def plain(prompt: str) -> tuple[int, ...]:
-            ids = tokenizer(without_turns(prompt), add_special_tokens=True)["input_ids"]
-            while len(ids) > 1 and ids[-1] in closing:  # some tokenizers close every text
-                ids = ids[:-1]
-            return tuple(ids)
+    def __init__(self, tokenizer: Any, name: str) -> None:
+        self._tokenizer, self._name = tokenizer, name
+        self._closing = {token for token in (tokenizer.eos_token_id, tokenizer.sep_token_id) if token is not None}
+        self._remembered: dict[str, tuple[int, ...]] = {}
 
-        return lru_cache(REMEMBERED)(plain)
+    def __call__(self, prompts: Sequence[str]) -> list[tuple[int, ...]]:
+        remembered = self._remembered
+        found = {prompt: remembered.pop(prompt) for prompt in dict.fromkeys(prompts) if prompt in remembered}
+        missing = [prompt for prompt in dict.fromkeys(prompts) if prompt not in found]
+        found |= zip(missing, self._tokenise(missing) if missing else [], strict=True)
+        remembered |= found  # behind the others, which are forgotten first
+        while len(remembered) > REMEMBERED:
+            del remembered[next(iter(remembered))]
+        return [found[prompt] for prompt in prompts]
 
-    def templated(prompt: str) -> tuple[int, ...]:
-        text = rendered(tokenizer.chat_template, prompt, name, tokenizer.special_tokens_map)
-        return tuple(tokenizer(text, add_special_tokens=False)["input_ids"])  # the template has written them
+    def _tokenise(self, prompts: Sequence[str]) -> list[tuple[int, ...]]:
+        tokenizer = self._tokenizer
+        if not tokenizer.chat_template:
+            plain = tokenizer([without_turns(prompt) for prompt in prompts], add_special_tokens=True)
+            return [self._open(ids) for ids in plain["input_ids"]]
+        texts = [
+            rendered(tokenizer.chat_template, prompt, self._name, tokenizer.special_tokens_map) for prompt in prompts
+        ]
+        # the template has written the special tokens
+        return [tuple(ids) for ids in tokenizer(texts, add_special_tokens=False)["input_ids"]]
 
-    return lru_cache(REMEMBERED)(templated)
+    def _open(self, ids: list[int]) -> tuple[int, ...]:
+        """Some tokenizers close every text."""
+        end = len(ids)
+        while end > 1 and ids[end - 1] in self._closing:
+            end -= 1
+        return tuple(ids[:end])
 
 
 def without_turns(prompt: str) -> str:

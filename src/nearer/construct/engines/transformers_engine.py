@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from torch import Tensor
 from nearer.construct.engines.decoding import Answers, TokenSampling, check_tokens
 from nearer.construct.engines.key_values import Rows
 from nearer.construct.engines.language_model import LanguageModel, load_language_model, next_logits
-from nearer.construct.engines.prompts import Context, Prompts, chat_ids
+from nearer.construct.engines.prompts import ChatIds, Context, Prompts
 from nearer.construct.engines.recorded_steps import RecordedSteps
 from nearer.construct.model_files import digest
 from nearer.construct.requests import Generated, Request
@@ -49,8 +49,9 @@ class TransformersEngine:
         self.window = language.window
         self._path = path
         self._digest: str | None = None
-        self._ids = chat_ids(language.tokenizer, language.name)
+        self._ids = ChatIds(language.tokenizer, language.name)
         self._texts = language.token_texts()
+        self.spare: _Workspace | None = None
 
     @classmethod
     def load(
@@ -77,23 +78,25 @@ class TransformersEngine:
     def answer(self, requests: deque[Request]) -> Iterator[Generated]:
         return _Batch(self, requests).answers()
 
-    def ids(self, request: Request) -> list[Prompt]:
-        """The token ids of its prompts, near first."""
-        if request.away_from is None or request.guidance == 0:
-            return [self._ids(request.prompt)]
-        return [self._ids(request.prompt), self._ids(request.away_from)]
+    def ids(self, requests: Sequence[Request]) -> list[list[Prompt]]:
+        """The token ids of each one's prompts, near first."""
+        prompts = [
+            [one.prompt] if one.away_from is None or one.guidance == 0 else [one.prompt, one.away_from]
+            for one in requests
+        ]
+        ids = iter(self._ids([prompt for of_one in prompts for prompt in of_one]))
+        return [[next(ids) for _ in of_one] for of_one in prompts]
 
     def answers(self) -> Answers:
         tokenizer = self.language.tokenizer
         return Answers(self.batch, self._texts, lambda ids: str(tokenizer.decode(ids, skip_special_tokens=True)))
 
 
-class _Batch:
-    """One queue's way through the model. Nothing here is under `inference_mode` while the caller has the word."""
+class _Workspace:
+    """The memory that a queue is decoded in, with what was recorded there. The next queue finds it again: on a GPU,
+    recording takes longer than a few hundred short answers."""
 
-    def __init__(self, engine: TransformersEngine, requests: deque[Request]) -> None:
-        self.engine, self.requests = engine, requests
-        self.answered = engine.answers()
+    def __init__(self, engine: TransformersEngine) -> None:
         language = engine.language
         self.rows = Rows(language.shapes, language.dtype, language.device)
         self.steps = RecordedSteps(language.model, self.rows, engine.window) if language.records else None
@@ -105,6 +108,20 @@ class _Batch:
             room=KEPT_FOR_EACH * engine.batch,
             chunk=CHUNK.get(language.device.type, CHUNK["cuda"]),
         )
+
+    def clear(self) -> None:
+        self.rows.clear()
+        self.prompts.clear()
+
+
+class _Batch:
+    """One queue's way through the model. Nothing here is under `inference_mode` while the caller has the word."""
+
+    def __init__(self, engine: TransformersEngine, requests: deque[Request]) -> None:
+        self.engine, self.requests = engine, requests
+        self.answered = engine.answers()
+        self.workspace, engine.spare = engine.spare or _Workspace(engine), None  # a second queue gets one of its own
+        self.rows, self.prompts = self.workspace.rows, self.workspace.prompts
         self.running: list[_Running] = []
         self.idle_rows: list[int] = []  # of ended requests, not yet given away
         self.row_tokens = np.zeros(2 * engine.batch, dtype=np.int64)  # what each row is given next
@@ -120,6 +137,8 @@ class _Batch:
             if self.running:
                 for slot in self._step():
                     yield self.answered.finish(slot)
+        self.workspace.clear()
+        self.engine.spare = self.workspace
 
     def _worth_refilling(self) -> bool:
         """A pass for prompts takes about as long as a step, so a few free slots are waited for."""
@@ -129,13 +148,13 @@ class _Batch:
     def _admitted(self) -> _Admitted:
         engine = self.engine
         admitted = _Admitted([], [])
-        while self.requests and len(self.running) + len(admitted.prompts) < engine.batch:
-            request = self.requests.popleft()
-            prompts = engine.ids(request)
-            if max(map(len, prompts)) < engine.window:
-                admitted.prompts.append((request, prompts))
-            else:
-                admitted.without_room.append(request)
+        while self.requests and (free := engine.batch - len(self.running) - len(admitted.prompts)):
+            requests = [self.requests.popleft() for _ in range(min(free, len(self.requests)))]
+            for request, prompts in zip(requests, engine.ids(requests), strict=True):
+                if max(map(len, prompts)) < engine.window:
+                    admitted.prompts.append((request, prompts))
+                else:
+                    admitted.without_room.append(request)
         return admitted
 
     @torch.inference_mode()
@@ -205,12 +224,13 @@ class _Batch:
 
     def _next_logits(self) -> Tensor:
         language = self.engine.language
-        if self.steps is not None:
+        steps = self.workspace.steps
+        if steps is not None:
             try:
-                return self.steps.next_logits(self.tokens)
+                return steps.next_logits(self.tokens)
             except RuntimeError:  # such as too little memory for a recording: the step is computed again without one
-                self.steps.forget()
-                self.steps = None
+                steps.forget()
+                self.workspace.steps = None
         return next_logits(language.model, self.rows, self.tokens, self.engine.window)
 
     def _draws(self) -> Tensor | None:
