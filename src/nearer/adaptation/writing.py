@@ -5,7 +5,6 @@ They are written once, into a folder of `nearer construct queries`, which goes o
 
 from __future__ import annotations
 
-import gc
 import json
 import tempfile
 import time
@@ -14,8 +13,6 @@ from collections.abc import Collection, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
-
-import torch
 
 from nearer.adaptation.labels import key_of
 from nearer.adaptation.passages import Passage
@@ -64,9 +61,10 @@ class Writer:
 
     def close(self) -> None:
         """Give its memory to others; it is loaded again when it is asked again."""
-        if self.__dict__.pop("engine", None) is not None and self.batch == ON_GPU:
-            gc.collect()  # what was recorded knows the engine, and the engine it
-            torch.cuda.empty_cache()
+        from nearer.construct.engines.language_model import free_memory
+
+        self.__dict__.pop("engine", None)
+        free_memory()
 
     def measure(self, passages: Sequence[Passage]) -> float:
         """Seconds of a query, by a few of them, whatever they are worth.
@@ -81,9 +79,16 @@ class Writer:
         if on_gpu:
             self._try(asked[:TRIED], QuerySettings())
             seconds = self._try(asked, QuerySettings(STYLES[:1])) / len(asked)
-            self.close()  # tests are made first, and two runs of adapt on one GPU had no memory left
+            self._rest()  # tests are made first, and two runs of adapt on one GPU had no memory left
             return seconds
         return self._try(asked, QuerySettings()) / len(asked)
+
+    def _rest(self) -> None:
+        """Keep the weights alone, which take long to load."""
+        from nearer.construct.engines.transformers_engine import TransformersEngine
+
+        if isinstance(self.engine, TransformersEngine):
+            self.engine.rest()
 
     def _try(self, asked: Sequence[QueryPassage], settings: QuerySettings) -> float:
         """Seconds that it took."""

@@ -113,6 +113,9 @@ def test_the_next_queue_finds_what_was_recorded(load: Load, by_hand: ByHand, mon
         found = answers(engine, requests)
         assert [told(found[request.number]) for request in requests] == [by_hand(one, LIMIT) for one in requests]
         assert engine.spare is workspace
+    engine.rest()
+    assert engine.spare is None
+    assert told(answers(engine, requests)[0]) == by_hand(requests[0], LIMIT)
 
 
 def test_two_queues_at_once_and_one_that_is_left(load: Load, by_hand: ByHand) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections import deque
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,8 @@ import torch
 from decoding_by_hand import ByHand, answers, make_tiny, mixed_requests, prompts, told
 
 from nearer.construct.engines import key_values, load_engine
+from nearer.construct.engines import prompts as engine_prompts
+from nearer.construct.engines.prompts import ChatIds
 from nearer.construct.requests import Generated, Request
 from nearer.errors import ModelError, SettingError
 
@@ -129,6 +132,24 @@ def test_a_model_without_template_gets_the_prompt_alone(tmp_path: Path) -> None:
     assert [len(ids) for ids in engine.ids([request])[0]] == [2, 5]
     given = answers(engine, [request])[0]
     assert told(given) == ByHand(tmp_path / "plain", 160)(request, 9)
+
+
+def test_prompts_are_tokenised_once_while_they_are_remembered(
+    tiny_llm: Path, by_hand: ByHand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine_prompts, "REMEMBERED", 3)
+    ids, asked = ChatIds(by_hand.tokenizer, "tiny"), []
+    tokenise = ids._tokenise
+
+    def watched(missing: Sequence[str]) -> list[tuple[int, ...]]:
+        asked.append(list(missing))
+        return tokenise(missing)
+
+    monkeypatch.setattr(ids, "_tokenise", watched)
+    a, b, c, d = prompts(4, seed=5)
+    for given in ([a, b, a], [b, c], [a], [d, a], [b]):
+        assert ids(given) == [tuple(by_hand.ids(prompt)) for prompt in given]
+    assert asked == [[a, b], [c], [d], [b]]  # d came, and b had been asked for longest ago
 
 
 def test_other_attention_is_used_as_it_is(tmp_path: Path) -> None:

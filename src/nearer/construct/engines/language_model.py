@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -143,6 +144,13 @@ def next_logits(model: Any, rows: Rows, tokens: Tensor, window: int) -> Tensor:
     rows.advance()
     logits: Tensor = out.logits[:, -1]
     return logits
+
+
+def free_memory() -> None:
+    """What is no longer used goes back to the GPU, where others may want it."""
+    gc.collect()  # what was recorded stands in a cycle
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
 
 
 def _relative_error(found: Tensor, expected: Tensor) -> float:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from nearer.construct.engines.decoding import Answers, TokenSampling, check_tokens
 from nearer.construct.engines.key_values import Rows
-from nearer.construct.engines.language_model import LanguageModel, load_language_model, next_logits
+from nearer.construct.engines.language_model import LanguageModel, free_memory, load_language_model, next_logits
 from nearer.construct.engines.prompts import ChatIds, Context, Prompts
 from nearer.construct.engines.recorded_steps import RecordedSteps
 from nearer.construct.model_files import digest
@@ -77,6 +77,11 @@ class TransformersEngine:
 
     def answer(self, requests: deque[Request]) -> Iterator[Generated]:
         return _Batch(self, requests).answers()
+
+    def rest(self) -> None:
+        """Give back all memory but the weights'. The next queue takes it again."""
+        self.spare = None
+        free_memory()
 
     def ids(self, requests: Sequence[Request]) -> list[list[Prompt]]:
         """The token ids of each one's prompts, near first."""
