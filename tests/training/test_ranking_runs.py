@@ -15,6 +15,8 @@ import yaml
 
 from nearer.encoder import Encoder
 from nearer.errors import InputError, PoolingError, SettingError
+from nearer.methods import Batch, RankCSE
+from nearer.methods.contract import Inputs
 from nearer.teachers import RankEncoder, VectorStore
 from nearer.training import resume, train
 from nearer.training.loop import Interrupted
@@ -64,6 +66,41 @@ def test_a_student_learns_its_teacher_s_order(
     config = yaml.safe_load((run.folder / "config.yaml").read_text())
     assert config["settings"]["teachers"][0]["model"] == str(teacher)
     assert config["learns_from"] == {f"teacher 1: {teacher}": VectorStore(Encoder.load(teacher)).fingerprint}
+
+
+@pytest.mark.parametrize("more", [{}, {"queue_size": 12, "contrastive_weight": 0.5, "consistency_weight": 0.5}])
+def test_views_that_are_equal_pass_the_encoder_once(
+    more: dict[str, Any],
+    ranking_recipe: Callable[..., Path],
+    corpus: Path,
+    teacher: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Forty steps in two passes, as where there is dropout, end at the same weights, but for rounding."""
+    weights_given = {"contrastive_weight": 0, "consistency_weight": 0, **more}
+    recipe = ranking_recipe("rankcse", teachers=str(teacher), dropout=0.0, **weights_given)
+    monkeypatch.setattr(RankCSE, "relies_on_dropout", lambda method, data: False)
+    settings = {"max_steps": 40, "select_on": [], "test_on": [], "learning_rate": 1e-4}
+    passes: list[list[str]] = []
+    inputs = RankCSE.inputs
+
+    def watched(method: RankCSE, batch: Batch) -> Inputs:
+        found = inputs(method, batch)
+        passes.append([name for name, this in found.passes.items() if this.module == "encoder"])
+        return found
+
+    monkeypatch.setattr(RankCSE, "inputs", watched)
+    once = train(recipe, corpus, out=tmp_path / "once", settings=settings)
+    assert {tuple(of_one) for of_one in passes} == {("first",)}
+    passes.clear()
+    monkeypatch.setattr("nearer.methods.rankcse.views_differ", lambda encoder: True)
+    twice = train(recipe, corpus, out=tmp_path / "twice", settings=settings)
+    assert {tuple(of_one) for of_one in passes} == {("first", "second")}
+    losses = [[line["loss"] for line in metrics(run.folder) if "loss" in line] for run in (once, twice)]
+    np.testing.assert_allclose(*losses, rtol=1e-4)
+    texts = corpus.read_text().splitlines()[:20]
+    np.testing.assert_allclose(*[run.load("cpu").encode(texts) for run in (once, twice)], rtol=1e-3, atol=2e-3)
 
 
 def _agreement(found: Any, wanted: Any) -> float:

@@ -13,10 +13,11 @@ import torch
 import yaml
 
 from nearer.encoder import Encoder
+from nearer.encoder.views import views_differ
 from nearer.errors import ModelError, SettingError
 from nearer.methods import METHODS
 from nearer.training import resume, train
-from nearer.training.starting_encoder import load_with_views, views_differ
+from nearer.training.starting_encoder import load_with_views
 
 SHAPE: dict[str, Any] = {
     "hidden_size": 32,

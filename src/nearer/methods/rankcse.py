@@ -13,6 +13,7 @@ from pydantic import ConfigDict, Field, model_validator
 from torch import Tensor, nn
 
 from nearer.encoder import Encoder
+from nearer.encoder.views import views_differ
 from nearer.errors import InputError
 from nearer.methods.bounds import Temperature, Weight
 from nearer.methods.contract import Batch, Inputs, Losses, Method, Modules, Outputs, Pass
@@ -106,6 +107,7 @@ class RankCSE(Method):
     Settings = RankCSESettings
     settings: RankCSESettings
     queue: MomentumQueue | None = None
+    one_view = False  # both views are the same, so one pass is computed
 
     def __init__(self, settings: RankCSESettings) -> None:
         super().__init__(settings)
@@ -128,6 +130,7 @@ class RankCSE(Method):
         self.teachers.prepare(reading, encoder.device, longest=longest, progress=progress)
         if self.settings.queue_size:
             self.queue = MomentumQueue(self.settings, encoder)
+        self.one_view = not views_differ(encoder)
         return reading_remark(self.teachers.members, max_length)
 
     def modules(self) -> nn.ModuleDict:
@@ -142,7 +145,8 @@ class RankCSE(Method):
             # in which order sentences stand that a teacher finds equally near
             given["tie_breaker"] = batch.common_random.random(len(batch.records), dtype="float32")
         queued = {} if self.queue is None else self.queue.passes(rows)
-        return Inputs({"first": Pass(rows), "second": Pass(rows), **queued}, given)
+        views = {"first": Pass(rows)} if self.one_view else {"first": Pass(rows), "second": Pass(rows)}
+        return Inputs({**views, **queued}, given)
 
     def loss(self, outputs: Outputs, given: Mapping[str, Tensor], modules: Modules) -> Losses:
         settings = self.settings
@@ -152,7 +156,8 @@ class RankCSE(Method):
             "consistency": settings.consistency_weight,
             "ranking": settings.ranking_weight,
         }
-        first, second = outputs.vectors["first"], outputs.vectors["second"]
+        first = outputs.vectors["first"]
+        second = first if self.one_view else outputs.vectors["second"]
         scores = similarities(first, second)
         parts["contrastive"] = contrast(scores / settings.temperature)
         if self.queue is not None:

@@ -12,19 +12,15 @@ import torch
 
 from nearer.encoder import Encoder
 from nearer.encoder.backbone import DROPOUT_RATES
+from nearer.encoder.views import views_differ
 from nearer.errors import ModelError, PoolingError, SettingError
 from nearer.methods import Method
 from nearer.training.settings import TrainingSettings
 
 # SimCSE's rate, for checkpoints whose own is 0
 VIEW_DROPOUT = 0.1
-SENTENCE = "A sentence passes the encoder twice, and only dropout tells its two views apart."
-# Passes of the same sentence: of a model with few dropouts a single one may well lose nothing
-COPIES = 8
 # Settings that decide how a checkpoint is read, beside its name and dropout
 LOADED_BY = ("pooling", "template", "text_normalisation", "pooler_as_head", "allow_pickle")
-# Of the vectors' size; rounding on a GPU is below, dropout far above
-SAME = 1e-5
 
 
 def starting_encoder(
@@ -63,26 +59,6 @@ def load_checkpoint(settings: TrainingSettings, device: torch.device) -> Encoder
     if encoder.is_static:
         raise ModelError(f"{settings.model}: has static embeddings, which are not trained here; it can be a teacher.")
     return encoder
-
-
-@torch.no_grad()
-def views_differ(encoder: Encoder) -> bool:
-    """Found out by trying, since some architectures have rates in their configuration that they do not use.
-
-    The random numbers of the run are left as they were.
-    """
-    ids = encoder.tokenizer(SENTENCE, truncation=True, max_length=encoder.settings.max_length)["input_ids"]
-    rows = torch.tensor([ids] * COPIES, device=encoder.device)
-    mask = torch.ones_like(rows)
-    was_training = encoder.training
-    devices = [encoder.device] if encoder.device.type == "cuda" else []
-    try:
-        encoder.train()
-        with torch.random.fork_rng(devices):
-            first, second = encoder(rows, mask), encoder(rows, mask)
-    finally:
-        encoder.train(was_training)
-    return bool((first - second).abs().max() > SAME * first.abs().max())
 
 
 def load_with_views(
