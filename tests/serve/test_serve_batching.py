@@ -211,17 +211,18 @@ class TestTurns:
 
         async def work() -> None:
             other_way = type(watched)(encoder)
+            other_way.batches = watched.batches  # in the order in which they are computed
             queue = batcher(batch_tokens=32)  # four of these texts are a client's part
             watched.gate.clear()
             first = queue.submit(["a"], vectors)
             await entered(watched)
             busy = [queue.submit([f"{n}"], vectors, client="busy") for n in range(12)]
             search = queue.submit(["search"], vectors, client="both", model=other_way)
-            both = [queue.submit([f"{n}"], vectors, client="both") for n in range(12)]
+            both = [queue.submit([f"b{n}"], vectors, client="both") for n in range(12)]
             watched.gate.set()
-            await search
-            assert sum(one.done() for one in both) == 0
-            await asyncio.gather(first, *busy, *both)
+            await asyncio.gather(first, search, *busy, *both)
+            before = watched.batches[: watched.batches.index(["search"])]
+            assert not any(text.startswith("b") for batch in before for text in batch)
 
         run(work())
 
