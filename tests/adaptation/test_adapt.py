@@ -285,6 +285,16 @@ def test_a_budget_that_is_too_short_is_told(
     assert re.search(r"takes about \d+ min, more than the budget \(30s\)", told[-1])
 
 
+@pytest.mark.parametrize(("pair", "said"), [(9.0, 1), (1e-4, 0)])
+def test_a_judge_that_is_too_slow_is_told(
+    pair: float, said: int, documents: Path, models: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(arguments, "measure_speeds", lambda *given: Speeds(1e-3, 0.0, pair))
+    adapt(documents, tmp_path / "out", **models, dry_run=True, budget="10min", say=told.append)
+    assert sum(line.startswith("the judge takes no part: it is too slow") for line in told) == said
+
+
 class TestBadInput:
     def test_labels(self, documents: Path, models: dict[str, Any], tmp_path: Path) -> None:
         with pytest.raises(InputError, match="3 labelled queries are too few to choose by; 50 are needed"):

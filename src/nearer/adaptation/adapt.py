@@ -193,6 +193,8 @@ def adapt(
                 most_queries=most_queries,
             )
         say(str(plan))
+        if models.cross is not None and not plan.reranks:
+            say("the judge takes no part: it is too slow on this machine for the budget; a longer one or a GPU lets it")
         if labelled is not None and plan.labelled < len(labelled):
             few = f"{plan.labelled:,} of {len(labelled):,} labelled queries are asked; a longer budget allows all"
             labelled.remarks.append(few)
