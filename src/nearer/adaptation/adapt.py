@@ -194,7 +194,7 @@ def adapt(
             )
         say(str(plan))
         if models.cross is not None and not plan.reranks:
-            say("the judge takes no part: it is too slow on this machine for the budget; a longer one or a GPU lets it")
+            say("the judge takes no part: it is too slow here for this budget; a longer budget or a GPU allows it")
         if labelled is not None and plan.labelled < len(labelled):
             few = f"{plan.labelled:,} of {len(labelled):,} labelled queries are asked; a longer budget allows all"
             labelled.remarks.append(few)

@@ -179,8 +179,8 @@ def weigh_tests(tests: Mapping[str, Measured], base: Contender, *, reranker: boo
     set-ups of the base decide, so a weight does not depend on the students. A test in which all set-ups are alike has
     none.
 
-    A kind of query of which the text has few counts less: by the queries of its largest test, since chance decides
-    what few say. Its test in other words counts as this one does, though it has fewer queries by nature.
+    A test also counts by the number of queries in the largest test of its kind, since chance decides what few say. Its
+    own number would not do: tests in other words have fewer queries by nature.
     """
     others = [each for each in all_contenders([base.encoder], reranker=reranker) if each != base]
     counts = {}
@@ -207,7 +207,7 @@ def weigh_tests(tests: Mapping[str, Measured], base: Contender, *, reranker: boo
 
 
 def _kind(test: str) -> str:
-    """Of its queries; a test as judged asks those of another."""
+    """Titles, questions …: a name without what it says about overlap and answers."""
     return test.removesuffix(f" {JUDGED}").removesuffix(f" {OTHER_WORDS}")
 
 

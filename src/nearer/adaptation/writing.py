@@ -79,16 +79,16 @@ class Writer:
         if on_gpu:
             self._try(asked[:TRIED], QuerySettings())
             seconds = self._try(asked, QuerySettings(STYLES[:1])) / len(asked)
-            self._rest()  # tests are made first, and two runs of adapt on one GPU had no memory left
+            self._free_buffers()  # tests are made first, and two runs of adapt on one GPU had no memory left
             return seconds
         return self._try(asked, QuerySettings()) / len(asked)
 
-    def _rest(self) -> None:
+    def _free_buffers(self) -> None:
         """Keep the weights alone, which take long to load."""
         from nearer.construct.engines.transformers_engine import TransformersEngine
 
         if isinstance(self.engine, TransformersEngine):
-            self.engine.rest()
+            self.engine.free_buffers()
 
     def _try(self, asked: Sequence[QueryPassage], settings: QuerySettings) -> float:
         """Seconds that it took."""

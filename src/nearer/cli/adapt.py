@@ -82,7 +82,7 @@ def adapt(
         Pretraining | None,
         typer.Option(
             help="What the base learns first, in a quarter of the time: TSDAE on the text, or a teacher's order of its "
-            "sentences. Default: teacher for a raw base, else none."
+            "sentences. Default: for a raw base the teacher, if one is trusted; else none."
         ),
     ] = None,
     pooling: options.Pooling = None,

@@ -113,7 +113,7 @@ def test_the_next_queue_finds_what_was_recorded(load: Load, by_hand: ByHand, mon
         found = answers(engine, requests)
         assert [told(found[request.number]) for request in requests] == [by_hand(one, LIMIT) for one in requests]
         assert engine.spare is workspace
-    engine.rest()
+    engine.free_buffers()
     assert engine.spare is None
     assert told(answers(engine, requests)[0]) == by_hand(requests[0], LIMIT)
 

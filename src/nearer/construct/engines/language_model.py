@@ -147,7 +147,7 @@ def next_logits(model: Any, rows: Rows, tokens: Tensor, window: int) -> Tensor:
 
 
 def free_memory() -> None:
-    """What is no longer used goes back to the GPU, where others may want it."""
+    """Give back what is no longer used, so that other processes on the GPU can have it."""
     gc.collect()  # what was recorded stands in a cycle
     if torch.cuda.is_available():
         torch.cuda.empty_cache()

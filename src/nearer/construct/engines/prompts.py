@@ -231,14 +231,14 @@ class ChatIds:
         tokenizer = self._tokenizer
         if not tokenizer.chat_template:
             plain = tokenizer([without_turns(prompt) for prompt in prompts], add_special_tokens=True)
-            return [self._open(ids) for ids in plain["input_ids"]]
+            return [self._without_closing(ids) for ids in plain["input_ids"]]
         texts = [
             rendered(tokenizer.chat_template, prompt, self._name, tokenizer.special_tokens_map) for prompt in prompts
         ]
         # the template has written the special tokens
         return [tuple(ids) for ids in tokenizer(texts, add_special_tokens=False)["input_ids"]]
 
-    def _open(self, ids: list[int]) -> tuple[int, ...]:
+    def _without_closing(self, ids: list[int]) -> tuple[int, ...]:
         """Some tokenizers close every text."""
         end = len(ids)
         while end > 1 and ids[end - 1] in self._closing:

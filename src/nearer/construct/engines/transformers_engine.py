@@ -51,7 +51,7 @@ class TransformersEngine:
         self._digest: str | None = None
         self._ids = ChatIds(language.tokenizer, language.name)
         self._texts = language.token_texts()
-        self.spare: _Workspace | None = None
+        self.spare: _Workspace | None = None  # of the last queue that ended
 
     @classmethod
     def load(
@@ -78,8 +78,8 @@ class TransformersEngine:
     def answer(self, requests: deque[Request]) -> Iterator[Generated]:
         return _Batch(self, requests).answers()
 
-    def rest(self) -> None:
-        """Give back all memory but the weights'. The next queue takes it again."""
+    def free_buffers(self) -> None:
+        """Give back all memory but that of the weights. The next queue takes new buffers."""
         self.spare = None
         free_memory()
 
@@ -98,8 +98,8 @@ class TransformersEngine:
 
 
 class _Workspace:
-    """The memory that a queue is decoded in, with what was recorded there. The next queue finds it again: on a GPU,
-    recording takes longer than a few hundred short answers."""
+    """The buffers that a queue is decoded in, with the steps that were recorded over them. The next queue takes them
+    over; in new buffers, all steps would be recorded again."""
 
     def __init__(self, engine: TransformersEngine) -> None:
         language = engine.language
