@@ -163,6 +163,33 @@ def test_a_raw_base_learns_faster(
     assert any("6 times the rate" in line for line in told) == raw
 
 
+@pytest.mark.parametrize(("raw", "asked", "most"), [(True, None, 8000), (True, 20, 20), (False, None, 2000)])
+def test_a_raw_base_may_take_more_steps(
+    documents: Path,
+    models: dict[str, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    raw: bool,
+    asked: int | None,
+    most: int,
+) -> None:
+    """Unless it was said how many."""
+    expected = make_plan(60, 150, Speeds(0.01, 0.0, None), on_gpu=False).expected
+    monkeypatch.setattr(
+        arguments, "make_plan", lambda *given, **more: replace(PLAN, expected=expected, most_steps=more["most_steps"])
+    )
+    monkeypatch.setattr(stages, "is_far_below", lambda *given: raw)
+    allowed: list[int] = []
+
+    def settled(plan: Plan, taken: float, students: list[str]) -> Plan:
+        allowed.append(plan.most_steps)
+        return replace(plan, steps=0, expected=None)
+
+    monkeypatch.setattr(stages, "settle", settled)
+    adapt(documents, tmp_path / "out", **{**models, "judge": None}, most_steps=asked)
+    assert allowed == [most]
+
+
 def test_an_interrupted_run_goes_on(
     documents: Path, models: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

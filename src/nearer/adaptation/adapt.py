@@ -72,7 +72,7 @@ def adapt(
     pooling: str | None = None,
     asked_in: AskedIn | None = None,
     budget: str = "20min",
-    most_steps: int = MOST_STEPS,
+    most_steps: int | None = None,
     most_queries: int = MOST_QUERIES,
     columns: dict[str, str] | None = None,
     encoding: str = "utf-8",
@@ -106,7 +106,8 @@ def adapt(
         asked_in: Whose words people ask in: the `documents`', or their `own`. Only such tests are made then; None
             makes both.
         budget: The time that there is, such as `20min`. It decides how much is tried.
-        most_steps: The most steps that a student takes, whatever the budget; below 20 none is trained.
+        most_steps: The most steps that a student takes, whatever the budget; below 20 none is trained. None: 2,000, or
+            8,000 if the base cannot search yet.
         most_queries: The most queries that students learn from.
         columns: Which columns of tables are `text`, `title` and `id`; None guesses.
         encoding: Of text that is not UTF-8.
@@ -142,7 +143,7 @@ def adapt(
     if pretrain == "teacher" and not teachers:
         raise SettingError("pretrain: there is no teacher to learn from; name one (--teacher).", argument="pretrain")
     for name, value, fewest in (("seed", seed, 0), ("most_steps", most_steps, 0), ("most_queries", most_queries, 1)):
-        if value < fewest:
+        if value is not None and value < fewest:
             raise SettingError(f"{name}: {value} is below {fewest}.", argument=name)
     found = read_documents(documents, columns=columns, encoding=encoding, txt=txt, progress=progress)
     say(str(found.account))
@@ -171,7 +172,7 @@ def adapt(
         "budget": budget,
         "seed": seed,
         # a run of a version that had no such setting goes on
-        **({} if most_steps == MOST_STEPS else {"most_steps": most_steps}),
+        **({} if most_steps is None else {"most_steps": most_steps}),
         **({} if pooling is None else {"pooling": pooling}),
         **({} if asked_in is None else {"asked_in": asked_in}),
         **({} if most_queries == MOST_QUERIES else {"most_queries": most_queries}),
@@ -189,7 +190,7 @@ def adapt(
                 labelled=0 if labelled is None else len(labelled),
                 always=sum(passage.document in always for passage in passages),
                 llm_test=llm_test,
-                most_steps=most_steps,
+                most_steps=MOST_STEPS if most_steps is None else most_steps,
                 most_queries=most_queries,
             )
         say(str(plan))

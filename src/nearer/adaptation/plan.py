@@ -23,6 +23,7 @@ SPREAD = 2.2  # candidates of a query, in those that one judge names: others nam
 # To learn from, and steps of a student. On FiQA 1,000 steps are enough for 8,000 queries, and 12,000 with 2,000 steps
 # gained a point (docs/results.md).
 MOST_QUERIES, MOST_STEPS = 16_000, 2000
+RAW_MOST_STEPS = 8000  # of a base that cannot search yet: it has further to go (docs/adapt.md)
 # ways to train: one student (or two that share its steps), or two up to a rung and the better one to the end
 ALONE, HALVING = "alone", "halving"
 RUNG = 4  # one in so many steps is taken before two students are compared

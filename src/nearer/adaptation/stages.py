@@ -26,7 +26,7 @@ from nearer.adaptation.made_tests import AnyTest, MadeTest, hold_out, make_tests
 from nearer.adaptation.models import count_weights
 from nearer.adaptation.outcome import Outcome, find_changes, measure_latency, write_documents, write_model
 from nearer.adaptation.page import write_outcome
-from nearer.adaptation.plan import Plan, parse_budget, settle, told_seconds
+from nearer.adaptation.plan import RAW_MOST_STEPS, Plan, parse_budget, settle, told_seconds
 from nearer.adaptation.refit import REFIT, Refit, may_refit, refit
 from nearer.adaptation.state import MODEL, WORK, Work, digest, keep_settled_plan
 from nearer.adaptation.students import may_train, train_students
@@ -110,7 +110,10 @@ def _weigh(work: Work, tests: Mapping[str, Candidates]) -> dict[str, float]:
 
 def _settle(work: Work, taken: float, students: Sequence[str]) -> Plan:
     """How many steps there is time for is known better now, and so is who can learn."""
-    plan = settle(work.plan, taken, students)
+    plan = work.plan
+    if work.base_is_raw and plan.expected is not None and "most_steps" not in work.asked:
+        plan = replace(plan, most_steps=RAW_MOST_STEPS)
+    plan = settle(plan, taken, students)
     if plan != work.plan:
         keep_settled_plan(work.out / WORK, plan)
         if plan.told_training != work.plan.told_training:

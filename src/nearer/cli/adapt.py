@@ -95,7 +95,11 @@ def adapt(
     ] = "20min",
     most_steps: Annotated[
         int | None,
-        typer.Option(min=0, help="The most steps of a student, whatever the budget. Default: 2000; below 20: none."),
+        typer.Option(
+            min=0,
+            help="The most steps of a student, whatever the budget; below 20: none. Default: 2000, or 8000 if the base "
+            "cannot search yet.",
+        ),
     ] = None,
     most_queries: Annotated[
         int | None, typer.Option(min=1, help="The most queries that students learn from. Default: 16000.")
@@ -122,7 +126,7 @@ def adapt(
     """Make search better on your own documents, without labels, and prove it on documents that were kept back."""
     from nearer.adaptation.adapt import adapt as run
     from nearer.adaptation.outcome import tell_labels
-    from nearer.adaptation.plan import MOST_QUERIES, MOST_STEPS, Plan
+    from nearer.adaptation.plan import MOST_QUERIES, Plan
 
     options.check_workers(engine, workers)
     try:
@@ -141,7 +145,7 @@ def adapt(
             pooling=pooling,
             asked_in=None if asked_in is None else asked_in.value,
             budget=budget,
-            most_steps=MOST_STEPS if most_steps is None else most_steps,
+            most_steps=most_steps,
             most_queries=MOST_QUERIES if most_queries is None else most_queries,
             columns=split_columns(columns),
             encoding=encoding,
