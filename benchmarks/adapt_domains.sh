@@ -8,7 +8,8 @@
 # given. BUDGET: of one run, 10min unless given. AT_ONCE runs side by side, 3 unless given. ROWS="adapt gpl" takes these
 # rows alone: adapt; log (a second time with the collection's unlabelled_queries.txt, if it has one); llm (with queries
 # that the language model LLM writes, if one is given); SimCSE and GPL on the same text (GPL's margins with its own
-# settings but GPL_STEPS steps, 3000 unless given, and query-like text instead of written queries). MORE: further options
+# settings but GPL_STEPS steps, 3000 unless given, and query-like text instead of written queries; and gpl-cosine, since
+# GPL learns dot products and cosines are searched by here). MORE: further options
 # of adapt, such as "--most-steps 8000". Every run that is there is taken as it is; the last lines are the table.
 set -euo pipefail
 domains=$1 model=$2 teacher=$3 judge=$4 out=$5 seeds=${6:-0 1 2} budget=${7:-10min}
@@ -67,8 +68,10 @@ for domain in ${ONLY:-cranfield cosqa fiqa}; do
                 --limit 8000 --out "$out/$domain-judged" > "$out/$domain-judged.log" 2>&1
         fi
         for seed in $seeds; do
-            at_once trained "$domain-gpl-$seed" "$domain" gpl --corpus "$out/$domain-judged" --seed "$seed" \
-                --set "max_steps=${GPL_STEPS:-3000}" --set warmup=0.1
+            as_gpl=(gpl --corpus "$out/$domain-judged" --seed "$seed" --set "max_steps=${GPL_STEPS:-3000}" --set warmup=0.1)
+            at_once trained "$domain-gpl-$seed" "$domain" "${as_gpl[@]}"
+            at_once trained "$domain-gpl-cosine-$seed" "$domain" "${as_gpl[@]}" --set similarity=cosine \
+                --set student_temperature=0.05
         done
     fi
 done

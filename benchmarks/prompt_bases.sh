@@ -42,11 +42,17 @@ trained() { # NAME RECIPE MORE…
 }
 
 as_sncse=(--set template=sncse --set text_normalisation=full_stop)
+# SNCSE's second template, and with it the head that is for training only
+two_templates=("${as_sncse[@]}" --set 'second_template=This sentence of " {sentence} " means [MASK] .')
 
-rankencoder() { # each seed learns from SNCSE's run of the same seed
+rankencoder() { # NAME MORE…: each seed learns from SNCSE's run of the same seed
     for seed in ${seeds//,/ }; do
-        seeds=$seed trained "rankencoder-$seed" rankencoder-prompt-mobilebert --teacher "$(model_of sncse "$seed")" "${as_sncse[@]}"
+        seeds=$seed trained "$1-$seed" rankencoder-prompt-mobilebert --teacher "$(model_of sncse "$seed")" "${@:2}"
     done
+}
+
+rankcse() { # NAME MORE…
+    trained "$1" rankcse-prompt-mobilebert --teacher "$(model_of teachers 3)" --teacher "$(model_of teachers 4)" "${@:2}"
 }
 
 model_of() { # NAME SEED: one seed has no folder of its own
@@ -65,19 +71,29 @@ row() {
         sncse-without-soft-negatives) trained "$1" sncse-mobilebert --set margin_weight=0 ;;
         diffcse-without-detection) trained "$1" diffcse-mobilebert --set "generator=$generator" --set detection_weight=0 ;;
         teachers) seeds=3,4 trained "$1" sncse-mobilebert ;;
-        rankcse)
-            trained "$1" rankcse-prompt-mobilebert --teacher "$(model_of teachers 3)" --teacher "$(model_of teachers 4)" \
-                "${as_sncse[@]}" ;;
+        # what the ranking methods start from where both views are in one template: dropout alone
+        simcse-one-template)
+            trained "$1" simcse-mobilebert --set pooling=mask --set max_length=42 "${as_sncse[@]}" ;;
+        rankcse) rankcse "$1" "${as_sncse[@]}" ;;
+        rankcse-two-templates) rankcse "$1" "${two_templates[@]}" ;;
         rankcse-large) trained "$1" rankcse-prompt-mobilebert --teacher "${TEACHER:-all-mpnet-base-v2}" "${as_sncse[@]}" ;;
-        rankencoder) rankencoder ;;
+        rankcse-large-two-templates)
+            trained "$1" rankcse-prompt-mobilebert --teacher "${TEACHER:-all-mpnet-base-v2}" "${two_templates[@]}" ;;
+        rankencoder) rankencoder "$1" "${as_sncse[@]}" ;;
+        rankencoder-two-templates) rankencoder "$1" "${two_templates[@]}" ;;
         *) echo "no such row: $1" >&2 && return 2 ;;
     esac
 }
 
 all=${ONLY:-untrained simcse simcse-cls-mlm promptbert promptbert-without-denoising sncse sncse-without-soft-negatives \
-    diffcse diffcse-without-detection tsdae teachers rankcse rankcse-large rankencoder}
+    diffcse diffcse-without-detection tsdae simcse-one-template rankcse-large rankcse-large-two-templates teachers \
+    rankcse rankcse-two-templates rankencoder rankencoder-two-templates}
 for name in $all; do
-    if [ "$name" = rankcse ] || [ "$name" = rankencoder ]; then wait; fi # for the runs that they learn from
+    case $name in
+        rankcse | rankcse-two-templates | rankencoder*) # they learn from runs that come before
+            if [ -z "${learnt:-}" ]; then wait; fi
+            learnt=yes ;;
+    esac
     at_once row "$name"
 done
 wait

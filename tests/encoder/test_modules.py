@@ -219,3 +219,16 @@ def test_half_precision_weights_are_computed_in_float32_and_that_is_said(
 def test_float32_weights_are_loaded_without_a_word(tiny_model: Tiny, recwarn: pytest.WarningsRecorder) -> None:
     Encoder.load(tiny_model("bert"), pooling="mean", device="cpu")
     assert not [warning for warning in recwarn if issubclass(warning.category, ModelWarning)]
+
+
+@pytest.mark.parametrize(
+    ("compared_by", "unit", "told"), [("dot", False, True), ("dot", True, False), ("cosine", False, False)]
+)
+def test_vectors_for_another_comparison_are_told(
+    compared_by: str, unit: bool, told: bool, tiny_model: Tiny, tmp_path: Path, recwarn: pytest.WarningsRecorder
+) -> None:
+    """A dot product is a cosine where all vectors have length 1."""
+    parts = [*pooled(tiny_model), *[modules.Normalize()] * unit]
+    SentenceTransformer(modules=parts, similarity_fn_name=compared_by, device="cpu").save(str(tmp_path / "theirs"))
+    Encoder.load(tmp_path / "theirs", device="cpu")
+    assert any("are compared by dot; here" in str(warning.message) for warning in recwarn) == told

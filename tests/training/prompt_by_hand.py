@@ -1,4 +1,4 @@
-"""PromptBERT, SNCSE and DiffCSE as plain loops from the papers: one sentence at a time, nothing padded, float32.
+"""PromptBERT, SNCSE, DiffCSE and ranking in two templates as plain loops: a sentence at a time, no padding, float32.
 
 Each function gives the loss of one batch, from the backbone and modules that it is given.
 """
@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from nearer.methods.prompt_views import PromptViews
+from nearer.objectives import list_net, rank_regression, ranking_consistency
 from nearer.training.trainer import Trainer
 
 
@@ -36,10 +38,18 @@ def mask_state(backbone: nn.Module, ids: list[int], mask: int, positions: list[i
 
 def promptbert(trainer: Trainer, model: nn.ModuleDict, number: int, *, denoising: bool) -> Tensor:
     method: Any = trainer.method
+    return contrast(
+        *in_two_templates(trainer, model, number, method.views, denoising=denoising), method.settings.temperature
+    )
+
+
+def in_two_templates(
+    trainer: Trainer, model: nn.ModuleDict, number: int, views: PromptViews, *, denoising: bool = False
+) -> list[list[Tensor]]:
     backbone: Any = model["encoder"].backbone
     mask = trainer.encoder.tokenizer.mask_token_id
     sides: list[list[Tensor]] = []
-    for template in (method.views.first, method.views.second):
+    for template in (views.first, views.second):
         before, after = list(template.before), list(template.after)
         found = []
         for sentence in batch_sentences(trainer, number):
@@ -50,7 +60,26 @@ def promptbert(trainer: Trainer, model: nn.ModuleDict, number: int, *, denoising
             head = model["method"]["head"].linear
             found.append(torch.tanh(head.weight @ vector + head.bias))
         sides.append(found)
-    return contrast(*sides, method.settings.temperature)
+    return sides
+
+
+def ranking(trainer: Trainer, model: nn.ModuleDict, number: int) -> Tensor:
+    """RankCSE (Eq. 6) or RankEncoder (the released sum) in two templates."""
+    method: Any = trainer.method
+    settings = method.settings
+    first, second = in_two_templates(trainer, model, number, method.views.prompts)
+    scores = torch.stack([torch.stack([torch.dot(a, b) / a.norm() / b.norm() for b in second]) for a in first])
+    given = {name: torch.from_numpy(rows) for name, rows in method.inputs(trainer.feed.batch(number)).given.items()}
+    if method.facts.name == "rankcse":
+        more = ranking_consistency(scores, temperature=settings.temperature) + list_net(
+            scores, method.teachers.scores(given), student_temperature=0.025, teacher_temperature=0.0125
+        )
+    else:
+        wanted = method.ranks.similarities(given["teacher"], given["teacher"])
+        more = settings.rank_weight * rank_regression(
+            scores, wanted, lower=settings.lower_threshold, upper=settings.upper
+        )
+    return contrast(first, second, settings.temperature) + more
 
 
 def sncse(trainer: Trainer, model: nn.ModuleDict, number: int, negated: list[list[int]]) -> Tensor:

@@ -1,10 +1,11 @@
-"""PromptBERT, SNCSE and DiffCSE in the loop: whole steps against plain ones, and every way of taking a step."""
+"""PromptBERT, SNCSE and DiffCSE, and ranking methods in two templates, in the loop: whole steps against plain ones, and
+every way of taking a step."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import prompt_by_hand as by_hand
@@ -18,6 +19,7 @@ from two_processes import check_moments, check_steps, two_beside_one
 from nearer.encoder.packed import PackedLayout
 from nearer.encoder.padded import PaddedLayout
 from nearer.errors import ModelError, SettingError
+from nearer.methods import RankCSESettings
 from nearer.text.negation import negate
 from nearer.training import resume, train
 from nearer.training.trainer import Trainer
@@ -60,7 +62,11 @@ def make(make_trainer: Callable[..., Trainer], generator: Path) -> Callable[...,
 class TestAgainstPlainLoops:
     @pytest.mark.parametrize("denoising", [True, False])
     def test_promptbert(self, make: Callable[..., Trainer], denoising: bool) -> None:
-        trainer = make("promptbert", denoising=denoising, learning_rate=1e-3)
+        trainer = make("promptbert", denoising=denoising, learning_rate=1e-3, temperature=0.5)
+        # The states of a random model's [MASK] hardly depend on the sentence: denoising would leave rounding errors.
+        with torch.no_grad():
+            for weight in trainer.model["encoder"].parameters():
+                weight.mul_(4 if weight.dim() == 2 else 1)
         same_losses(trainer, lambda model, step: by_hand.promptbert(trainer, model, step, denoising=denoising))
 
     def test_sncse(self, make: Callable[..., Trainer], corpus: Path) -> None:
@@ -146,6 +152,46 @@ class TestWaysOfTakingAStep:
 def _settings(method: str, generator: Path) -> dict[str, Any]:
     own = {"generator": str(generator)} if method == "diffcse" else {}
     return {"method": method, "head": False, "learning_rate": 1e-4, **OF[method], **own}
+
+
+class TestRankingInTwoTemplates:
+    """RankCSE and RankEncoder on top of what PromptBERT trains: a second template, and a head for training only."""
+
+    OWN: ClassVar = {
+        "rankcse": {},
+        "rankencoder": {"variant": "released", "rank_weight": 0.7, "lower_threshold": -1.0, "corpus_size": 50},
+    }
+
+    @pytest.fixture(params=OWN)
+    def ranking(self, request: pytest.FixtureRequest, make_trainer: Callable[..., Trainer]) -> Callable[..., Trainer]:
+        method = request.param
+        settings = PROMPT | {"pooling": "mask", "teachers": ["distilbert"], **self.OWN[method]}
+        return lambda kind="bert", **more: make_trainer(kind, method=method, head=False, **(settings | more))
+
+    def test_against_a_plain_loop(self, ranking: Callable[..., Trainer]) -> None:
+        trainer = ranking(learning_rate=1e-3)
+        same_losses(trainer, lambda model, step: by_hand.ranking(trainer, model, step))
+
+    def test_pieces_and_packed(self, ranking: Callable[..., Trainer], take_steps: TakeSteps) -> None:
+        wanted = take_steps(ranking(), 4)
+        for other in (ranking(piece=3), pack(ranking())):
+            torch.testing.assert_close(take_steps(other, 4), wanted, atol=1e-4, rtol=1e-3)
+
+    def test_the_head_learns_and_is_not_kept(self, ranking: Callable[..., Trainer]) -> None:
+        trainer = ranking()
+        before = trainer.model["method"]["head"].linear.weight.clone()
+        trainer.advance()
+        trainer.close()
+        assert not torch.equal(trainer.model["method"]["head"].linear.weight, before)
+        assert trainer.encoder.head is None
+
+    def test_what_it_needs_is_told(self, ranking: Callable[..., Trainer]) -> None:
+        with pytest.raises(SettingError, match=r"reads the .MASK. of a template"):
+            ranking(template=None, pooling="mean")
+
+    def test_queued_vectors_pass_no_head(self) -> None:
+        with pytest.raises(ValueError, match="do not pass the head"):
+            RankCSESettings(teachers=["a"], queue_size=8, second_template="promptbert")
 
 
 class TestWhatReachesWhat:

@@ -95,6 +95,7 @@ def load_parts(
     if layout.layer_weights is not None and pooling is None:
         backbone = _with_layer_weights(backbone, layout, folder)
     _tell_of_half_precision(layout.transformer)
+    _tell_of_other_similarity(folder, layout)
     longest = longest_input(backbone, tokenizer)
     if max_length is not None and max_length > longest:
         raise SettingError(f"max_length: {max_length} is more than the {longest} tokens that {folder} can take.")
@@ -256,6 +257,14 @@ def _tell_of_half_precision(folder: Path) -> None:
         tell(
             f"{folder}: its weights are {HALF[stored]}; they are computed with in float32, and saved so "
             "(precision bf16 computes in bfloat16)."
+        )
+
+
+def _tell_of_other_similarity(folder: Path, layout: Layout) -> None:
+    if layout.compared_by not in (None, "cosine") and not layout.normalize:
+        tell(
+            f"{folder}: says that its vectors are compared by {layout.compared_by}; here they are compared by cosine, "
+            "which leaves their lengths out and may find other sentences."
         )
 
 

@@ -62,6 +62,7 @@ class Layout:
 
     transformer: the folder of the first module, which is a table of static vectors if `static`. layer_weights: of
     the embedding layer and each block, where no pooling of ours has a name for them. routes: all that there are.
+    compared_by: how vectors are to be compared, where it says so.
     """
 
     transformer: Path
@@ -76,6 +77,7 @@ class Layout:
     truncate_dim: int | None = None
     prompts: dict[str, str] = field(default_factory=dict)
     default_prompt: str | None = None
+    compared_by: str | None = None
     pooled_token: int | None = None
     route: str | None = None
     routes: tuple[str, ...] = ()
@@ -179,6 +181,7 @@ def _read_model_config(folder: Path, layout: Layout, *, named: str | None) -> No
     default = by_route[0] if by_route else config.default_prompt_name
     layout.default_prompt = default if default in layout.prompts else None
     layout.truncate_dim = config.truncate_dim
+    layout.compared_by = config.similarity_fn_name
 
 
 def _read_pooling(path: Path, layout: Layout, weights: list[float] | None) -> str:

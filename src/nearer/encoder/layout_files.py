@@ -47,6 +47,7 @@ class ModelFacts(FileFacts):
     prompts: dict[str, str | None] | None = None
     default_prompt_name: str | None = None
     truncate_dim: Size | None = None
+    similarity_fn_name: str | None = None
 
 
 class PoolingFacts(FileFacts):

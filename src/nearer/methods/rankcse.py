@@ -13,12 +13,12 @@ from pydantic import ConfigDict, Field, model_validator
 from torch import Tensor, nn
 
 from nearer.encoder import Encoder
-from nearer.encoder.views import views_differ
 from nearer.errors import InputError
 from nearer.methods.bounds import Temperature, Weight
-from nearer.methods.contract import Batch, Inputs, Losses, Method, Modules, Outputs, Pass
+from nearer.methods.contract import Batch, Inputs, Losses, Method, Modules, Outputs
 from nearer.methods.facts import ACL_2023, MethodFacts, Paper
 from nearer.methods.momentum_queue import MomentumQueue, QueueSettings
+from nearer.methods.prompt_views import SecondTemplateSettings, SentenceViews
 from nearer.objectives import contrast, info_nce, list_mle, list_net, ranking_consistency
 from nearer.objectives.similarity import similarities
 from nearer.teachers import TeacherList, Teachers
@@ -26,7 +26,7 @@ from nearer.teachers.teacher import TeacherLength, longest_for_teachers, reading
 from nearer.text.reading import Reading
 
 
-class RankCSESettings(QueueSettings):
+class RankCSESettings(QueueSettings, SecondTemplateSettings):
     """What a RankCSE recipe can set beside the loop's settings."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
@@ -69,6 +69,8 @@ class RankCSESettings(QueueSettings):
             raise ValueError("teachers: none named; --teacher MODEL, or ranking_weight 0 to learn without")
         if self.queue_size and not self.contrastive_weight:
             raise ValueError("queue_size: negatives are for the contrastive loss, whose contrastive_weight is 0")
+        if self.queue_size and self.second_template is not None:
+            raise ValueError("queue_size: queued vectors do not pass the head that comes with second_template")
         Teachers(self.teachers, self.teacher_weights)
         return self
 
@@ -106,8 +108,8 @@ class RankCSE(Method):
     facts = FACTS
     Settings = RankCSESettings
     settings: RankCSESettings
+    views: SentenceViews
     queue: MomentumQueue | None = None
-    one_view = False  # both views are the same, so one pass is computed
 
     def __init__(self, settings: RankCSESettings) -> None:
         super().__init__(settings)
@@ -130,11 +132,11 @@ class RankCSE(Method):
         self.teachers.prepare(reading, encoder.device, longest=longest, progress=progress)
         if self.settings.queue_size:
             self.queue = MomentumQueue(self.settings, encoder)
-        self.one_view = not views_differ(encoder)
+        self.views = SentenceViews(encoder, self.settings, max_length, may_be_one=True)
         return reading_remark(self.teachers.members, max_length)
 
     def modules(self) -> nn.ModuleDict:
-        return nn.ModuleDict({} if self.queue is None else self.queue.modules())
+        return nn.ModuleDict({**self.views.modules(), **({} if self.queue is None else self.queue.modules())})
 
     def inputs(self, batch: Batch) -> Inputs:
         if len(batch.fields) > 1:
@@ -145,8 +147,7 @@ class RankCSE(Method):
             # in which order sentences stand that a teacher finds equally near
             given["tie_breaker"] = batch.common_random.random(len(batch.records), dtype="float32")
         queued = {} if self.queue is None else self.queue.passes(rows)
-        views = {"first": Pass(rows)} if self.one_view else {"first": Pass(rows), "second": Pass(rows)}
-        return Inputs({**views, **queued}, given)
+        return Inputs({**self.views.passes(rows), **queued}, given)
 
     def loss(self, outputs: Outputs, given: Mapping[str, Tensor], modules: Modules) -> Losses:
         settings = self.settings
@@ -156,8 +157,7 @@ class RankCSE(Method):
             "consistency": settings.consistency_weight,
             "ranking": settings.ranking_weight,
         }
-        first = outputs.vectors["first"]
-        second = first if self.one_view else outputs.vectors["second"]
+        first, second = self.views.vectors(outputs.vectors, modules)
         scores = similarities(first, second)
         parts["contrastive"] = contrast(scores / settings.temperature)
         if self.queue is not None:

@@ -11,15 +11,16 @@ from typing import Any, Literal, Self
 
 import numpy as np
 import torch
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 from torch import Tensor, nn
 
 from nearer.encoder import Encoder
 from nearer.errors import InputError
 from nearer.methods.bounds import Temperature, Weight
-from nearer.methods.contract import Batch, Inputs, Losses, Method, Modules, Outputs, Pass, Saveable
+from nearer.methods.contract import Batch, Inputs, Losses, Method, Modules, Outputs, Saveable
 from nearer.methods.facts import ACL_2023, MethodFacts, Paper
 from nearer.methods.masked_language import MODULE, PASS, MaskedLanguage
+from nearer.methods.prompt_views import SecondTemplateSettings, SentenceViews
 from nearer.objectives import contrast, rank_regression
 from nearer.objectives.similarity import similarities
 from nearer.teachers import CorpusCovariance, CorpusRanks, RankEncoder, Teacher, TeacherList
@@ -33,7 +34,7 @@ RELEASED_UPPER = 0.9999
 LARGEST_CORPUS = 100_000_000
 
 
-class RankEncoderSettings(BaseModel):
+class RankEncoderSettings(SecondTemplateSettings):
     """What a RankEncoder recipe can set beside the loop's settings."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
@@ -124,6 +125,7 @@ class RankEncoderTraining(Method):
     facts = FACTS
     Settings = RankEncoderSettings
     settings: RankEncoderSettings
+    views: SentenceViews
 
     def __init__(self, settings: RankEncoderSettings) -> None:
         super().__init__(settings)
@@ -133,7 +135,7 @@ class RankEncoderTraining(Method):
         return True
 
     def modules(self) -> nn.ModuleDict:
-        return nn.ModuleDict({} if self.mlm is None else {MODULE: self.mlm.head})
+        return nn.ModuleDict({**self.views.modules(), **({} if self.mlm is None else {MODULE: self.mlm.head})})
 
     def prepare(
         self,
@@ -153,6 +155,7 @@ class RankEncoderTraining(Method):
         corpus = torch.from_numpy(self.teacher.of(self.sampled)).to(encoder.device).float()
         self.ranks = CorpusCovariance(corpus) if settings.approximate else CorpusRanks(corpus)
         remarks = reading_remark([self.teacher], max_length)
+        self.views = SentenceViews(encoder, settings, max_length)
         if self.mlm is not None:
             remarks += self.mlm.prepare(encoder)
         if len(self.sampled) < settings.corpus_size:
@@ -163,14 +166,14 @@ class RankEncoderTraining(Method):
         if len(batch.fields) > 1:
             raise InputError("RankEncoder learns from sentences alone: set data=sentences.")
         rows = batch.fields[0]
-        passes = {"first": Pass(rows), "second": Pass(rows)}
+        passes = self.views.passes(rows)
         if self.mlm is not None:
             passes[PASS] = self.mlm.masked([*rows, *rows], batch)
         return Inputs(passes, {"teacher": self.teacher.of(batch.records)})
 
     def loss(self, outputs: Outputs, given: Mapping[str, Tensor], modules: Modules) -> Losses:
         settings = self.settings
-        scores = similarities(outputs.vectors["first"], outputs.vectors["second"])
+        scores = similarities(*self.views.vectors(outputs.vectors, modules))
         contrastive = contrast(scores / settings.temperature)
         with torch.no_grad():
             wanted = self.ranks.similarities(given["teacher"], given["teacher"])
