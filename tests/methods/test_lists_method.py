@@ -222,6 +222,27 @@ class TestLoss:
             losses.parts["ranking"].item() + 0.5 * losses.parts["in_batch"].item(), rel=1e-6
         )
 
+    def test_a_teachers_order_of_the_passages_as_each_of_them_sees_the_others(
+        self, prepared: Prepared, tiny_model: Callable[[str], Path], student: Encoder
+    ) -> None:
+        named = {"model": str(tiny_model("roberta")), "pooling": "mean"}
+        more = {"in_batch_weight": 0, "passage_weight": 0.7, "teacher_temperature": 0.2, "student_temperature": 0.3}
+        method = prepared(teachers=[named], **more)
+        vectors, _, losses = loss_of(method, [2, 0])
+        inputs = method.inputs(batch([2, 0]))
+        texts = student.tokenizer.batch_decode(inputs.passes["passages"].rows, skip_special_tokens=True)
+        teacher = Encoder.load(named["model"], pooling="mean", device="cpu", max_length=16)
+        known = np.asarray(teacher.similarity(texts, texts), dtype=float)
+        passages = normalize(vectors["passages"], dim=-1).double()
+        scores = (passages @ passages.T).tolist()
+        wanted = 0.0
+        for n in range(len(texts)):
+            others = [m for m in range(len(texts)) if m != n]
+            wanted += cross_entropy([scores[n][m] / 0.3 for m in others], [known[n, m] / 0.2 for m in others])
+        assert losses.parts["passages"].item() == pytest.approx(wanted / len(texts), rel=1e-3)  # kept in float16
+        total = losses.parts["ranking"].item() + 0.7 * losses.parts["passages"].item()
+        assert losses.total.item() == pytest.approx(total, rel=1e-6)
+
     def test_the_distance_to_two_teachers_vectors(
         self, prepared: Prepared, tiny_model: Callable[[str], Path], student: Encoder
     ) -> None:
@@ -330,6 +351,7 @@ class TestText:
         ({"loss": "listnet"}, "list_net"),
         ({"teachers": ["a"], "teacher_weights": [1, 2]}, "teacher_weights: 2 given for 1 teachers"),
         ({"vector_weight": 1.0}, "vector_weight needs a teacher"),
+        ({"passage_weight": 1.0}, "passage_weight needs a teacher"),
     ],
 )
 def test_settings_that_do_not_go_together(asked: dict[str, Any], told: str) -> None:

@@ -120,7 +120,7 @@ def recorded_steps(name: str, tiny_model: Callable[[str], Path], corpus: Path, t
         overrides["teachers"] = [{"model": str(tiny_model("bert")), "pooling": "mean"}]
     if plain.training.template is not None:  # the papers' are long in the tiny model's letters
         overrides |= {"template": "a man {sentence} is [MASK]", "max_length": 24}
-    if hasattr(plain.method, "second_template"):
+    if getattr(plain.method, "second_template", None) is not None:
         overrides["second_template"] = "a dog {sentence} is [MASK]"
     if plain.training.method == "diffcse":
         overrides["generator"] = str(_generator(kind, tiny_model(kind), tmp_path))

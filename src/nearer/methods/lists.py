@@ -83,6 +83,11 @@ class ListsSettings(BaseModel):
     )
     teacher_weights: list[float] | None = Field(None, description="how much each teacher counts; null: all alike")
     teacher_temperature: Temperature = Field(0.05, description="the teachers' similarities are divided by it")
+    passage_weight: Weight = Field(
+        0.0,
+        description="weight of the teachers' order of the batch's passages as each of them sees the others; 0 leaves "
+        "it out",
+    )
     vector_weight: Weight = Field(
         0.0,
         description="weight of the distance (1 - cosine) to the teachers' vectors, turned into the student's space; "
@@ -116,7 +121,7 @@ class ListsSettings(BaseModel):
 
     @property
     def asks_teachers(self) -> bool:
-        return self.in_batch_weight > 0 or self.vector_weight > 0
+        return self.in_batch_weight > 0 or self.vector_weight > 0 or self.passage_weight > 0
 
     @model_validator(mode="after")
     def _sound(self) -> Self:
@@ -126,8 +131,9 @@ class ListsSettings(BaseModel):
             )
         if len(self.negative_band) != 2 or not 0 <= self.negative_band[0] < self.negative_band[1] <= 1:
             raise ValueError(f"negative_band {self.negative_band} must be two quantiles, such as [0, 0.9]")
-        if self.vector_weight and not self.teachers:
-            raise ValueError("vector_weight needs a teacher whose vectors are learnt (--teacher)")
+        for name in ("passage_weight", "vector_weight"):
+            if getattr(self, name) and not self.teachers:
+                raise ValueError(f"{name} needs a teacher to learn from (--teacher)")
         Teachers(self.teachers, self.teacher_weights)
         return self
 
@@ -244,6 +250,9 @@ class ScoredListsTraining(Method):
         if settings.in_batch_weight:
             parts["in_batch"] = self._in_batch(scores, first, given)
             total = total + settings.in_batch_weight * parts["in_batch"]
+        if settings.passage_weight:
+            parts["passages"] = self._between_passages(outputs.vectors["passages"], given)
+            total = total + settings.passage_weight * parts["passages"]
         if settings.vector_weight:
             parts["vectors"] = self._distance(outputs, given, modules)
             total = total + settings.vector_weight * parts["vectors"]
@@ -283,8 +292,7 @@ class ScoredListsTraining(Method):
         """The mean of 1 - cosine between a text's vector and the teachers', of queries and of passages alike."""
         distances = []
         for side, name in (("query ", "queries"), ("passage ", "passages")):
-            known = {each.removeprefix(side): vectors for each, vectors in given.items() if each.startswith(side)}
-            wanted = modules["alignment"](self.teachers.join_vectors(known))
+            wanted = modules["alignment"](self.teachers.join_vectors(_of_side(side, given)))
             own = normalize(at_least_float32(outputs.vectors[name]), dim=-1)
             distances.append(1 - (own * wanted).sum(dim=-1).mean())
         return torch.stack(distances).mean()
@@ -312,8 +320,7 @@ class ScoredListsTraining(Method):
     def _in_batch(self, scores: Tensor, first: Tensor, given: Mapping[str, Tensor]) -> Tensor:
         settings, known = self.settings, None
         if self.teachers.members:
-            sides = [{name.removeprefix(side): each for name, each in given.items()} for side in ("query ", "passage ")]
-            known = self.teachers.scores_between(*sides)  # (queries, passages)
+            known = self.teachers.scores_between(_of_side("query ", given), _of_side("passage ", given))
         if not settings.contrasts:
             assert known is not None
             return list_net(
@@ -328,6 +335,21 @@ class ScoredListsTraining(Method):
             best = known.gather(1, first[:, None])
             excluded = excluded | (known > best - (1 - settings.false_negatives) * best.abs())
         return best_of_list(scores, first, excluded, temperature=settings.student_temperature)
+
+    def _between_passages(self, passages: Tensor, given: Mapping[str, Tensor]) -> Tensor:
+        settings = self.settings
+        known = _of_side("passage ", given)
+        return list_net(
+            similarities(passages, passages, settings.similarity),
+            self.teachers.scores_between(known, known),
+            student_temperature=settings.student_temperature,
+            teacher_temperature=settings.teacher_temperature,
+        )
+
+
+def _of_side(side: str, given: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The teachers' vectors of queries or of passages, by teacher."""
+    return {name.removeprefix(side): vectors for name, vectors in given.items() if name.startswith(side)}
 
 
 def _prompt(encoder: Encoder, asked: str | None, names: tuple[str, ...], setting: str) -> str:
