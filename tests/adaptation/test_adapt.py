@@ -146,7 +146,7 @@ def test_a_second_student_learns_at_twice_the_rate(
 
 
 @pytest.mark.parametrize("raw", [True, False])
-def test_a_raw_base_learns_faster(
+def test_a_raw_base_learns_faster_and_more_of_its_teacher(
     documents: Path,
     models: dict[str, Any],
     teacher: Path,
@@ -159,7 +159,9 @@ def test_a_raw_base_learns_faster(
     monkeypatch.setattr(stages, "is_far_below", lambda *given: raw)
     told: list[str] = []
     adapt(documents, tmp_path / "out", **{**models, "judge": None}, teachers=[teacher], say=told.append)
-    assert read_run(tmp_path / "out/runs/lists").settings["learning_rate"] == pytest.approx(3e-4 if raw else 5e-5)
+    learnt = read_run(tmp_path / "out/runs/lists").settings
+    assert learnt["learning_rate"] == pytest.approx(3e-4 if raw else 5e-5)
+    assert learnt["passage_weight"] == (1.0 if raw else 0.0)
     assert any("6 times the rate" in line for line in told) == raw
 
 

@@ -43,6 +43,8 @@ MOST_VIEWS = 200_000  # that pairs are chosen from: more than any training reads
 # The second student's rate is twice the recipe's: it is better on some texts and worse on others (docs/results.md). A
 # base that cannot search yet has further to go (docs/adapt.md).
 RATE, FASTER_RATE, RAW_TIMES = 5e-5, 1e-4, 6
+# What else helps a raw base: how its teacher sees the batch's passages, each from each (docs/adapt.md).
+RAW_PASSAGE_WEIGHT = 1.0
 FEWEST_WORDS = 4  # of a sentence
 PRETRAINING = 4  # one in so many steps
 TSDAE, DISTILLED = "tsdae-wiki-mini", "rankcse-wiki-mini"  # recipes, whose other settings fit any base
@@ -202,6 +204,8 @@ def _of_lists(work: Work, weights: dict[str, float], start: str, *, faster: bool
     }
     times = RAW_TIMES if work.base_is_raw else 1
     if work.base_is_raw:
+        if teachers:
+            settings["passage_weight"] = RAW_PASSAGE_WEIGHT
         work.say(
             f"the base has less than half of its best teacher's score here: students learn at {times} times the rate"
         )
