@@ -189,6 +189,10 @@ class TestRankingInTwoTemplates:
         with pytest.raises(SettingError, match=r"reads the .MASK. of a template"):
             ranking(template=None, pooling="mean")
 
+    def test_two_templates_need_no_dropout(self, ranking: Callable[..., Trainer]) -> None:
+        assert not ranking().method.relies_on_dropout("sentences")
+        assert ranking(second_template=None, template=None, pooling="mean").method.relies_on_dropout("sentences")
+
     def test_queued_vectors_pass_no_head(self) -> None:
         with pytest.raises(ValueError, match="do not pass the head"):
             RankCSESettings(teachers=["a"], queue_size=8, second_template="promptbert")

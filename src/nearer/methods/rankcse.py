@@ -117,8 +117,9 @@ class RankCSE(Method):
         self.teachers = Teachers(settings.teachers if ranks else [], settings.teacher_weights if ranks else None)
 
     def relies_on_dropout(self, data: str) -> bool:
-        # the ranking alone has the teachers to learn from, whatever the views
-        return bool(self.settings.contrastive_weight or self.settings.consistency_weight)
+        # the ranking alone has the teachers to learn from, whatever the views; two templates differ by themselves
+        contrasts = self.settings.contrastive_weight or self.settings.consistency_weight
+        return bool(contrasts) and self.settings.second_template is None
 
     def prepare(
         self,

@@ -132,7 +132,7 @@ class RankEncoderTraining(Method):
         self.mlm = MaskedLanguage(settings.mlm_rate) if settings.mlm_weight else None
 
     def relies_on_dropout(self, data: str) -> bool:
-        return True
+        return self.settings.second_template is None
 
     def modules(self) -> nn.ModuleDict:
         return nn.ModuleDict({**self.views.modules(), **({} if self.mlm is None else {MODULE: self.mlm.head})})
