@@ -8,9 +8,9 @@
 # given. BUDGET: of one run, 10min unless given. AT_ONCE runs side by side, 3 unless given. ROWS="adapt gpl" takes these
 # rows alone: adapt; log (a second time with the collection's unlabelled_queries.txt, if it has one); llm (with queries
 # that the language model LLM writes, if one is given); SimCSE and GPL on the same text (GPL's margins with its own
-# settings but GPL_STEPS steps, 3000 unless given, and query-like text instead of written queries; and gpl-cosine, since
-# GPL learns dot products and cosines are searched by here). MORE: further options
-# of adapt, such as "--most-steps 8000". Every run that is there is taken as it is; the last lines are the table.
+# settings but GPL_STEPS steps, 3000 unless given, and query-like text instead of written queries; and gpl-cosine, the
+# same margins between cosines, by which nearer searches). MORE: further options of adapt, such as
+# "--most-steps 8000". Every run that is there is taken as it is; the last lines are the table.
 set -euo pipefail
 domains=$1 model=$2 teacher=$3 judge=$4 out=$5 seeds=${6:-0 1 2} budget=${7:-10min}
 rows=" ${ROWS:-adapt log llm simcse gpl} "

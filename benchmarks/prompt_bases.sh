@@ -91,8 +91,8 @@ all=${ONLY:-untrained simcse simcse-cls-mlm promptbert promptbert-without-denois
 for name in $all; do
     case $name in
         rankcse | rankcse-two-templates | rankencoder*) # they learn from runs that come before
-            if [ -z "${learnt:-}" ]; then wait; fi
-            learnt=yes ;;
+            if [ -z "${waited:-}" ]; then wait; fi
+            waited=yes ;;
     esac
     at_once row "$name"
 done

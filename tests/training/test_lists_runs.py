@@ -235,7 +235,7 @@ def test_two_processes_equal_one(
 ) -> None:
     """Shares of 4 and 3 queries with their passages."""
     if settings.get("teachers"):
-        settings = {"teachers": [{"model": str(tiny_model("bert")), "pooling": "cls"}]}
+        settings = {"teachers": [{"model": str(tiny_model("bert")), "pooling": "cls"}], "passage_weight": 0.5}
     usual = {**QUICK, "model": str(tiny_model("bert")), "batch_size": 7, "learning_rate": 1e-5, "dropout": 0.0}
     asked = {**usual, "max_steps": 3, **settings}
     with socket.socket() as free:

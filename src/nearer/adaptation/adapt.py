@@ -107,7 +107,7 @@ def adapt(
             makes both.
         budget: The time that there is, such as `20min`. It decides how much is tried.
         most_steps: The most steps that a student takes, whatever the budget; below 20 none is trained. None: 2,000, or
-            8,000 if the base cannot search yet.
+            8,000 for a raw base.
         most_queries: The most queries that students learn from.
         columns: Which columns of tables are `text`, `title` and `id`; None guesses.
         encoding: Of text that is not UTF-8.

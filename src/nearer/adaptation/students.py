@@ -43,7 +43,7 @@ MOST_VIEWS = 200_000  # that pairs are chosen from: more than any training reads
 # The second student's rate is twice the recipe's: it is better on some texts and worse on others (docs/results.md). A
 # base that cannot search yet has further to go (docs/adapt.md).
 RATE, FASTER_RATE, RAW_TIMES = 5e-5, 1e-4, 6
-# What else helps a raw base: how its teacher sees the batch's passages, each from each (docs/adapt.md).
+# A raw base also learns how each passage of a step orders the others, by its teacher (docs/adapt.md).
 RAW_PASSAGE_WEIGHT = 1.0
 FEWEST_WORDS = 4  # of a sentence
 PRETRAINING = 4  # one in so many steps

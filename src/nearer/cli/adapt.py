@@ -97,8 +97,7 @@ def adapt(
         int | None,
         typer.Option(
             min=0,
-            help="The most steps of a student, whatever the budget; below 20: none. Default: 2000, or 8000 if the base "
-            "cannot search yet.",
+            help="The most steps of a student, whatever the budget; below 20: none. Default: 2000, of a raw base 8000.",
         ),
     ] = None,
     most_queries: Annotated[

@@ -85,8 +85,8 @@ class ListsSettings(BaseModel):
     teacher_temperature: Temperature = Field(0.05, description="the teachers' similarities are divided by it")
     passage_weight: Weight = Field(
         0.0,
-        description="weight of the teachers' order of the batch's passages as each of them sees the others; 0 leaves "
-        "it out",
+        description="weight of a loss between passages: each of the batch is to order the others as the teachers do; "
+        "0 leaves it out",
     )
     vector_weight: Weight = Field(
         0.0,

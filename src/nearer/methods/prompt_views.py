@@ -1,14 +1,15 @@
 """What the methods with templates share: a sentence in two templates, and a head that is for training only.
 
-`SentenceViews` is for methods that need no template: they take a sentence twice as it is, or in two templates.
+`SentenceViews` is for methods that also work without a template.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Annotated
 
 import numpy as np
-from pydantic import BaseModel, Field, field_validator
+from pydantic import AfterValidator, BaseModel, Field
 from torch import Tensor, nn
 
 from nearer.encoder import Encoder
@@ -17,6 +18,8 @@ from nearer.encoder.template import Template, named_template, read_template
 from nearer.encoder.views import views_differ
 from nearer.errors import SettingError
 from nearer.methods.contract import Ids, Modules, Pass
+
+TemplateText = Annotated[str, AfterValidator(named_template)]  # given as a name, or as it is
 
 
 class PromptViews:
@@ -70,18 +73,13 @@ class PromptViews:
 
 
 class SecondTemplateSettings(BaseModel):
-    """What a recipe can set of the two templates, for methods that do without them as well."""
+    """What a recipe can set of two templates, for methods that also work without them."""
 
-    second_template: str | None = Field(
+    second_template: TemplateText | None = Field(
         None,
         description="template of the second view; both views then pass a head that is for training only, as in "
         "PromptBERT. null: both are in the model's own template, if it has one",
     )
-
-    @field_validator("second_template")
-    @classmethod
-    def _known_template(cls, template: str | None) -> str | None:
-        return None if template is None else named_template(template)
 
 
 def training_head(encoder: Encoder) -> Dense:
@@ -92,9 +90,9 @@ def training_head(encoder: Encoder) -> Dense:
 
 
 class SentenceViews:
-    """Two views of each sentence: by dropout, or in two templates (`second_template`) and through a head.
+    """Two views of each sentence: by dropout; or, with `second_template`, in two templates and through a head.
 
-    may_be_one: where nothing makes both views differ, one pass is computed and is both.
+    may_be_one: where both views are the same, compute one pass and take it for both.
     """
 
     prompts: PromptViews | None = None

@@ -10,17 +10,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor, nn
 
 from nearer.encoder import Encoder
 from nearer.encoder.parts import Dense
-from nearer.encoder.template import named_template
 from nearer.errors import InputError
 from nearer.methods.bounds import Temperature
 from nearer.methods.contract import Batch, Inputs, Losses, Method, Modules, Outputs
 from nearer.methods.facts import MethodFacts, Paper
-from nearer.methods.prompt_views import PromptViews, training_head
+from nearer.methods.prompt_views import PromptViews, TemplateText, training_head
 from nearer.objectives import info_nce
 from nearer.text.reading import Reading
 
@@ -30,8 +29,9 @@ class PromptBERTSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
-    second_template: str = Field(
-        "promptbert-untrained", description="template of the second view; that of the first is the model's (template)"
+    second_template: TemplateText = Field(
+        "promptbert-untrained",
+        description="template of the second view; that of the first is the model's (template)",
     )
     temperature: Temperature = Field(0.05, description="τ: the smaller, the more the nearest negatives count")
     denoising: bool = Field(True, description="take off what a template says without a sentence; false leaves it out")
@@ -40,11 +40,6 @@ class PromptBERTSettings(BaseModel):
         description="released: positions of the bare template count from 0, as in the released code; on RoBERTa they "
         "are then not those of the sentence",
     )
-
-    @field_validator("second_template")
-    @classmethod
-    def _known_template(cls, template: str) -> str:
-        return named_template(template)
 
 
 FACTS = MethodFacts(

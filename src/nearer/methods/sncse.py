@@ -10,17 +10,16 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal, Self
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 from torch import Tensor, nn
 
 from nearer.encoder import Encoder
 from nearer.encoder.parts import Dense
-from nearer.encoder.template import named_template
 from nearer.errors import InputError
 from nearer.methods.bounds import Temperature, Weight
 from nearer.methods.contract import Batch, Ids, Inputs, Losses, Method, Modules, Outputs
 from nearer.methods.facts import MethodFacts, Paper
-from nearer.methods.prompt_views import PromptViews, training_head
+from nearer.methods.prompt_views import PromptViews, TemplateText, training_head
 from nearer.objectives import bidirectional_margin, info_nce
 from nearer.text.negation import NEGATIONS, put_not_first
 from nearer.text.reading import Reading
@@ -34,7 +33,7 @@ class SNCSESettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
-    second_template: str = Field(
+    second_template: TemplateText = Field(
         'This sentence of " {sentence} " means [MASK] .',
         description="template of the positive and of the soft negative; that of the anchor is the model's (template)",
     )
@@ -54,11 +53,6 @@ class SNCSESettings(BaseModel):
         description="released: a sentence without a full stop at its end is negated by 'Not' in front, as the released "
         "code does, whose look-up misses it",
     )
-
-    @field_validator("second_template")
-    @classmethod
-    def _known_template(cls, template: str) -> str:
-        return named_template(template)
 
     @model_validator(mode="after")
     def _room_between(self) -> Self:
