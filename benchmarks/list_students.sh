@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # What a student of scored lists gains by labels, which only measure: with more queries a step, more steps, a higher
-# learning rate, and the teacher's vectors beside its order. This is what adapt's own settings rest on.
+# learning rate, the teacher's vectors or its order of passages beside that of the lists, without dropout, and with
+# batches of one topic. This is what adapt's own settings rest on.
 #
 #   benchmarks/list_students.sh DOMAIN MODEL TEACHER JUDGE OUT [SEEDS]
 #
@@ -46,12 +47,18 @@ row() { # NAME SEED
         fastest) trained "$1" "$2" --set "max_steps=$steps" "${wide[@]}" --set learning_rate=3e-4 ;;
         vectors)
             trained "$1" "$2" --set "max_steps=$steps" "${wide[@]}" --set learning_rate=1e-4 --set vector_weight=20 ;;
+        whole | passages | undropped | both | topics) # the teacher reads passages that the student cuts to their end
+            local more=()
+            if [ "$1" = topics ]; then more=(--set topic_size=24); fi
+            if [[ $1 =~ ^(passages|both)$ ]]; then more+=(--set passage_weight=1); fi
+            if [[ $1 =~ ^(undropped|both)$ ]]; then more+=(--set dropout=0); fi
+            trained "$1" "$2" --set "max_steps=$steps" "${wide[@]}" --set teacher_max_length=whole "${more[@]}" ;;
         *) echo "no such row: $1" >&2 && return 2 ;;
     esac
 }
 
 for seed in $seeds; do
-    for name in ${ONLY:-narrow wider longer faster fastest vectors}; do
+    for name in ${ONLY:-narrow wider longer faster fastest vectors whole passages undropped both topics}; do
         at_once row "$name" "$seed"
     done
 done

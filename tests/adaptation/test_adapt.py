@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 import nearer
 from nearer.adaptation import adapt as arguments
-from nearer.adaptation import stages, workforce
+from nearer.adaptation import stages, students, workforce
 from nearer.adaptation.adapt import adapt
 from nearer.adaptation.models import name_teachers
 from nearer.adaptation.outcome import Outcome, tell_labels
@@ -157,12 +157,33 @@ def test_a_raw_base_learns_faster_and_more_of_its_teacher(
     monkeypatch.setattr(arguments, "make_plan", lambda *given, **more: PLAN)
     monkeypatch.setattr(stages, "best_fusion", lambda *given: ({"teacher": 1.0}, 3.0))
     monkeypatch.setattr(stages, "is_far_below", lambda *given: raw)
+    monkeypatch.setattr(students, "SELDOM", 0)
     told: list[str] = []
     adapt(documents, tmp_path / "out", **{**models, "judge": None}, teachers=[teacher], say=told.append)
     learnt = read_run(tmp_path / "out/runs/lists").settings
     assert learnt["learning_rate"] == pytest.approx(3e-4 if raw else 5e-5)
     assert learnt["passage_weight"] == (1.0 if raw else 0.0)
     assert any("6 times the rate" in line for line in told) == raw
+
+
+@pytest.mark.parametrize("often", [True, False])
+def test_dropout_is_for_passages_that_are_read_often(
+    documents: Path,
+    models: dict[str, Any],
+    teacher: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    often: bool,
+) -> None:
+    """And where they are read seldom, there is more to learn of how the teacher orders them among themselves."""
+    monkeypatch.setattr(arguments, "make_plan", lambda *given, **more: PLAN)
+    monkeypatch.setattr(stages, "best_fusion", lambda *given: ({"teacher": 1.0}, 3.0))
+    monkeypatch.setattr(stages, "is_far_below", lambda *given: False)
+    read = PLAN.steps * PLAN.batch * PLAN.per_query / 150  # times, if no test held out any
+    monkeypatch.setattr(students, "SELDOM", read / 4 if often else 4 * read)
+    adapt(documents, tmp_path / "out", **{**models, "judge": None}, teachers=[teacher])
+    learnt = read_run(tmp_path / "out/runs/lists").settings
+    assert (learnt["dropout"], learnt["passage_weight"]) == ((None, 0.0) if often else (0.0, 1.0))
 
 
 @pytest.mark.parametrize(("raw", "asked", "most"), [(True, None, 8000), (True, 20, 20), (False, None, 2000)])

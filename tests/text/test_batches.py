@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nearer.errors import InputError, SettingError
-from nearer.text.batches import BatchPlan
+from nearer.text.batches import BatchPlan, Topics
 
 plans = st.tuples(st.integers(2, 60), st.integers(2, 9), st.integers(0, 50), st.booleans(), st.integers(0, 4))
 
@@ -91,3 +91,42 @@ def test_a_record_alone_makes_a_batch_where_it_may() -> None:
     assert BatchPlan(lengths, 3, 0).steps_per_epoch == 2
     with pytest.raises(SettingError, match="batch_size: 2 is too small; 3 at least"):
         BatchPlan(lengths, 2, 0, fewest=3)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 90), st.integers(2, 12), st.integers(0, 50))
+def test_topics_order_has_every_record_once(records: int, size: int, seed: int) -> None:
+    vectors = np.random.default_rng(seed).standard_normal((records, 5))
+    vectors[: records // 2] = vectors[0]  # many that are the same
+    order = Topics(vectors, size).order(np.random.default_rng(seed))
+    assert sorted(order.tolist()) == list(range(records))
+
+
+def test_groups_are_of_one_topic_and_differ_between_epochs() -> None:
+    random = np.random.default_rng(0)
+    middles = random.standard_normal((10, 40))
+    topic = np.repeat(np.arange(10), 16)  # two groups each
+    vectors = middles[topic] + 0.1 * random.standard_normal((160, 40))
+    plan = BatchPlan(np.full(160, 5), 8, 0, topics=Topics(vectors, 8))
+    assert plan.steps_per_epoch == 20
+    pure = [len(set(topic[plan.batch(step)].tolist())) == 1 for step in range(20)]
+    assert sum(pure) >= 14  # halving may cut through a topic
+    at_random = BatchPlan(np.full(160, 5), 8, 0)
+    assert not any(len(set(topic[at_random.batch(step)].tolist())) == 1 for step in range(20))
+    assert {frozenset(plan.batch(step).tolist()) for step in range(20)} != {
+        frozenset(plan.batch(step).tolist()) for step in range(20, 40)
+    }
+
+
+def test_records_that_fill_no_group_come_last() -> None:
+    vectors = np.random.default_rng(0).standard_normal((23, 4))
+    plan = BatchPlan(np.full(23, 5), 10, 0, topics=Topics(vectors, 5))
+    assert [len(plan.batch(step)) for step in range(plan.steps_per_epoch)] == [10, 10, 3]
+
+
+def test_topics_refuse_what_contradicts_them() -> None:
+    vectors = np.zeros((20, 4))
+    with pytest.raises(SettingError, match="topic_size: 1 is below 2"):
+        Topics(vectors, 1)
+    with pytest.raises(SettingError, match="group_by_length: must be 0 with topic_size"):
+        BatchPlan(np.full(20, 5), 10, 0, topics=Topics(vectors, 5), group_by_length=4)

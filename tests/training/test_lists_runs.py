@@ -160,6 +160,29 @@ def test_a_teachers_vectors_are_learnt(run: Callable[..., Any], tiny_model: Call
     assert lines[0]["loss"] == pytest.approx(lines[0]["ranking"] + 100 * lines[0]["vectors"], rel=1e-4)
 
 
+def test_queries_of_a_topic_stand_in_a_batch_together(
+    run: Callable[..., Any], tiny_model: Callable[[str], Path], lists: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch's queries are nearer to each other, by the teacher, than queries that are drawn at random."""
+    drawn: list[tuple[int, ...]] = []
+    prepared = Trainer._prepare
+
+    def recorded(self: Trainer, number: int) -> Any:
+        drawn.append(tuple(self.feed.plan.batch(number).tolist()))
+        return prepared(self, number)
+
+    monkeypatch.setattr(Trainer, "_prepare", recorded)
+    teacher = {"model": str(tiny_model("roberta")), "pooling": "mean"}
+    done = run("run", max_steps=12, teachers=[teacher], topic_size=6, keep_partial=False)
+    assert all(np.isfinite(line["loss"]) for line in metrics(done.folder))
+    texts = [json.loads(line)["text"] for line in (lists / "queries.jsonl").read_text().splitlines()]
+    near = np.asarray(Encoder.load(tiny_model("roberta"), pooling="mean", device="cpu").similarity(texts, texts))
+    pairs = [near[one, other] for batch in drawn for one in batch for other in batch if one < other]
+    assert np.mean(pairs) > near[np.triu_indices(len(near), 1)].mean() + 0.3 * near[np.triu_indices(len(near), 1)].std()
+    with pytest.raises(SettingError, match="topic_size needs a teacher"):
+        run("other", topic_size=6)
+
+
 def test_a_resumed_run_gives_the_same_weights(
     run: Callable[..., Any],
     tiny_model: Callable[[str], Path],
@@ -170,6 +193,7 @@ def test_a_resumed_run_gives_the_same_weights(
     teacher = {"model": str(tiny_model("roberta")), "pooling": "mean"}
     settings = {"max_steps": 9, "checkpoint_every": 2, "loss": "list_mle", "query_max_length": 4}
     settings |= {"teachers": [teacher], "vector_weight": 10.0}  # the turn into the student's space is kept with the run
+    settings |= {"topic_size": 3}
     whole = run("whole", **settings)
     with stop_after(5):
         run("parts", **settings)

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from nearer.encoder import Encoder
 from nearer.methods.facts import MethodFacts
+from nearer.text.batches import Topics
 from nearer.text.reading import Reading
 
 Ids = NDArray[np.int64]
@@ -191,6 +192,11 @@ class Method(ABC):
         training sentences are cut; None: where it cuts them at inference.
         """
         return []
+
+    def topics(self) -> Topics | None:
+        """By which records that are alike stand in a batch together; None: all are drawn at random. Asked after
+        `prepare`."""
+        return None
 
     def modules(self) -> nn.ModuleDict:
         """What is checkpointed besides the encoder, and trained where its parameters require a gradient.

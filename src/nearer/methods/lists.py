@@ -41,6 +41,7 @@ from nearer.objectives.similarity import at_least_float32, similarities
 from nearer.teachers import TeacherList, Teachers, TeacherSettings
 from nearer.teachers.alignment import Alignment, fit_alignment, sample_rows
 from nearer.teachers.teacher import TeacherLength, longest_for_teachers, reading_remark, teacher_precision
+from nearer.text.batches import Topics
 from nearer.text.reading import Reading
 from nearer.text.scored_lists import Lists, QueriesAndPassages, ScoredLists
 from nearer.text.token_store import open_store
@@ -100,6 +101,13 @@ class ListsSettings(BaseModel):
         description="without teachers: a passage is no negative if the untrained model gives it more than this share "
         "of the best one's score; null: only the list's own passages are none",
     )
+    topic_size: int | None = Field(
+        None,
+        ge=2,
+        le=1_000_000,
+        description="so many queries of a batch are alike, by the teachers, and with them the passages whose order is "
+        "learnt; null: all are drawn at random",
+    )
     query_max_length: int | None = Field(
         None, ge=3, le=1_000_000, description="queries are cut after so many tokens; null: long enough for 95 % of them"
     )
@@ -134,6 +142,8 @@ class ListsSettings(BaseModel):
         for name in ("passage_weight", "vector_weight"):
             if getattr(self, name) and not self.teachers:
                 raise ValueError(f"{name} needs a teacher to learn from (--teacher)")
+        if self.topic_size and not (self.teachers and self.asks_teachers):
+            raise ValueError("topic_size needs a teacher that says which queries are alike (--teacher)")
         Teachers(self.teachers, self.teacher_weights)
         return self
 
@@ -257,6 +267,13 @@ class ScoredListsTraining(Method):
             parts["vectors"] = self._distance(outputs, given, modules)
             total = total + settings.vector_weight * parts["vectors"]
         return Losses(total, parts)
+
+    def topics(self) -> Topics | None:
+        if self.settings.topic_size is None:
+            return None
+        given = self.teachers.given(np.arange(len(self.lists)))
+        known = self.teachers.join_vectors({name: torch.from_numpy(each) for name, each in given.items()})
+        return Topics(known.numpy(), self.settings.topic_size)
 
     def modules(self) -> nn.ModuleDict:
         return nn.ModuleDict({} if self.alignment is None else {"alignment": self.alignment})

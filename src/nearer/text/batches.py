@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,49 @@ from nearer.errors import InputError, SettingError
 
 Item = TypeVar("Item")
 Indices = NDArray[np.int64]
+TOPIC_DIMENSIONS = 64  # that vectors are projected to: enough to tell topics apart, and an epoch is drawn in no time
+REFINEMENTS = 2
+
+
+class Topics:
+    """Groups of `size` records that lie near to each other, drawn anew for each epoch.
+
+    In a batch of one topic every record's negatives are hard (topic-aware sampling; Hofstätter et al., SIGIR 2021). The
+    groups are the leaves of a tree that halves the records again and again, each time between two of them that are
+    drawn; so all have the same size, and whoever stood in two groups in one epoch may share one in the next.
+    """
+
+    def __init__(self, vectors: NDArray[Any], size: int) -> None:
+        if size < 2:
+            raise SettingError(f"topic_size: {size} is below 2; null draws all records at random.")
+        self.size = size
+        drawn = np.random.default_rng(0).standard_normal((vectors.shape[1], TOPIC_DIMENSIONS), dtype=np.float32)
+        self.vectors = np.asarray(vectors, dtype=np.float32) @ drawn
+
+    def order(self, random: np.random.Generator) -> Indices:
+        """All records, each group beside itself and the groups in random order; at the end those that fill none."""
+        drawn: Indices = random.permutation(len(self.vectors))
+        whole = len(drawn) // self.size * self.size
+        groups, open_ones = [], [drawn[:whole]] if whole else []
+        while open_ones:
+            records = open_ones.pop()
+            if len(records) == self.size:
+                groups.append(records)
+            else:
+                open_ones += self._halves(records)
+        shuffled = [groups[number] for number in random.permutation(len(groups))]
+        return np.concatenate([*shuffled, drawn[whole:]])
+
+    def _halves(self, records: Indices) -> list[Indices]:
+        """Between the first two, and then between the halves' middles; each of whole groups."""
+        vectors = self.vectors[records]
+        first = len(records) // self.size // 2 * self.size
+        direction = vectors[0] - vectors[1]
+        for turn in range(REFINEMENTS + 1):
+            order = np.argpartition(vectors @ direction, first)
+            if turn < REFINEMENTS:
+                direction = vectors[order[first:]].mean(axis=0) - vectors[order[:first]].mean(axis=0)
+        return [records[order[:first]], records[order[first:]]]
 
 
 class BatchPlan:
@@ -22,7 +65,7 @@ class BatchPlan:
     lengths: tokens of each record. keep_partial: whether the last, smaller batch of an epoch is used.
     group_by_length: records are sorted by length within windows of so many batches (0: not at all); it saves
     padding, but makes in-batch negatives alike in length. fewest: a partial batch of less is left out; of 2 records
-    each has the other as its negative.
+    each has the other as its negative. topics: whose groups stand together; None: all are drawn at random.
     """
 
     def __init__(
@@ -34,6 +77,7 @@ class BatchPlan:
         keep_partial: bool = True,
         group_by_length: int = 0,
         fewest: int = 2,
+        topics: Topics | None = None,
     ) -> None:
         if batch_size < fewest:
             raise SettingError(
@@ -42,10 +86,15 @@ class BatchPlan:
             )
         if group_by_length < 0:
             raise SettingError(f"group_by_length: {group_by_length} is below 0.")
+        if group_by_length and topics is not None:
+            raise SettingError(
+                "group_by_length: must be 0 with topic_size, which decides who stands in a batch together."
+            )
         self.lengths = lengths
         self.batch_size = batch_size
         self.seed = seed
         self.group_by_length = group_by_length
+        self.topics = topics
         whole, rest = divmod(len(lengths), batch_size)
         self.steps_per_epoch = whole + int(keep_partial and rest >= fewest)
         if self.steps_per_epoch == 0:
@@ -72,6 +121,8 @@ class BatchPlan:
 
     def _draw(self, epoch: int) -> Indices:
         random = np.random.default_rng([self.seed, epoch])
+        if self.topics is not None:
+            return self.topics.order(random)
         order: Indices = random.permutation(len(self.lengths))
         if not self.group_by_length:
             return order

@@ -14,7 +14,7 @@ import numpy as np
 
 from nearer.distributed import rank, shares, world_size
 from nearer.methods.contract import Batch, Ids
-from nearer.text.batches import BatchPlan
+from nearer.text.batches import BatchPlan, Topics
 from nearer.text.token_store import TokenStore
 from nearer.training.settings import TrainingSettings
 
@@ -25,8 +25,10 @@ DROPOUT, AUGMENTATION, COMMON = 1, 2, 3
 class Feed:
     """Batches by number."""
 
-    def __init__(self, store: TokenStore, settings: TrainingSettings, *, views: int = 2) -> None:
-        """views: how often a record of one sentence passes the encoder."""
+    def __init__(
+        self, store: TokenStore, settings: TrainingSettings, *, views: int = 2, topics: Topics | None = None
+    ) -> None:
+        """views: how often a record of one sentence passes the encoder; topics: see `BatchPlan`."""
         self.store = store
         self.views = views
         self.seed = settings.seed
@@ -38,6 +40,7 @@ class Feed:
             group_by_length=settings.group_by_length,
             # a single record has no negatives, unless it is a list; and each process needs a record
             fewest=max(1 if settings.data in ("lists", "scored") else 2, world_size()),
+            topics=topics,
         )
 
     def batch(self, number: int) -> Batch:

@@ -40,7 +40,7 @@ class Trainer:
         self.settings = settings
         self.device = encoder.device
         self.method = method
-        self.feed = Feed(store, settings, views=method.facts.views)
+        self.feed = Feed(store, settings, views=method.facts.views, topics=method.topics())
         self.steps = _total_steps(self.feed, settings)
         self.model = nn.ModuleDict({"encoder": encoder, "method": method.modules()})
         self.parameters = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
