@@ -226,6 +226,34 @@ class TestPaddedArrays:
                 assert own.tolist() == row.tolist() + [encoder.padding_id] * (width - len(row))
                 assert marked.tolist() == [1] * len(row) + [0] * (width - len(row))
 
+    @settings(max_examples=150, deadline=None)
+    @given(
+        st.integers(1, 31) | st.integers(32, 120),
+        st.integers(1, 60),
+        st.sampled_from([0, 1, 3, 10, 60]),
+        st.integers(0, 9),
+        st.sampled_from([1, 2, 3, 3]),
+    )
+    def test_rows_come_out_in_their_order_whatever_rectangles_they_stand_in(
+        self, bert: Encoder, rows: int, shortest: int, spread: int, few: int, rectangles: int
+    ) -> None:
+        """Lengths that are spread, alike, or alike but for a few: where no cut is worth it, too."""
+        random = np.random.default_rng([rows, shortest, spread, few])
+        lengths = np.where(np.arange(rows) < few, shortest + 60, shortest + random.integers(0, spread + 1, rows))
+        drawn = [np.full(length, number + 10) for number, length in enumerate(random.permutation(lengths))]
+        layout = PaddedLayout(bert, longest=128, rectangles=rectangles)
+        arrays = {name: torch.from_numpy(array) for name, array in layout.arrays(drawn).items()}
+
+        def first_id(ids: Tensor, mask: Tensor) -> Tensor:
+            return torch.stack([ids[:, 0], mask.sum(dim=1)], dim=1)
+
+        found = layout.vectors(first_id, arrays, rows)
+        assert found.tolist() == [[number + 10, len(row)] for number, row in enumerate(drawn)]
+        assert len(layout.arrays(drawn)) <= 2 * rectangles + 2
+        marked = [np.arange(len(row)) == 0 for row in drawn]
+        flat = torch.cat([array.flatten() for name, array in arrays.items() if name.startswith("ids")])
+        assert flat[torch.from_numpy(layout.indices(marked))].tolist() == [row[0] for row in drawn]
+
     def test_a_row_longer_than_the_longest_is_an_error(self, bert: Encoder) -> None:
         for layout in (PaddedLayout(bert, longest=8), PackedLayout(bert, longest=8, quantum=64)):
             with pytest.raises(InputError, match="a row of 19 tokens: rows have 8 at most"):

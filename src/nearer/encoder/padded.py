@@ -122,6 +122,8 @@ class PaddedLayout:
             if saved[best] < WORTH_IT * whole:
                 break
             cuts = sorted([*cuts, best])
+        if len(cuts) == 2:
+            return [np.arange(len(rows))]
         return [order[first:last] for first, last in pairwise(cuts)]
 
     def together(self, views: Sequence[Sequence[NDArray[np.int64]]]) -> bool:
