@@ -150,3 +150,14 @@ def test_bf16_without_the_instructions_is_computed_in_float32(
         for weight in copied.parameters():
             assert weight.dtype == torch.float32
             torch.testing.assert_close(weight, weight.bfloat16().float(), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(
+    ("flags", "there"), [((), False), (("avx512_bf16",), True), (("amx_bf16",), True), (("avx_ne_convert",), True)]
+)
+def test_emulated_bf16_does_not_count(flags: tuple[str, ...], there: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """oneDNN says that it has bf16 on every processor with AVX512; without instructions of its own it is slow."""
+    known = {"architecture": "x86_64", "avx512_f": True, "avx512_bw": True, **dict.fromkeys(flags, True)}
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: known)
+    assert precision_module.has_bfloat16_products(torch.device("cpu")) == there
+    assert precision_module.has_bfloat16_products(torch.device("cuda"))
