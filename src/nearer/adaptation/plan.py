@@ -33,8 +33,8 @@ NEW_AFTERWARDS = 1.3  # times as many pairs are reranked in all as before traini
 # Many texts take this share of what a few take each, by which speeds are measured. A step takes what a few take.
 OF_MANY = 0.7
 FASTEST, SLOWEST = 0.1, 10.0  # times what tests were expected to take; an interrupted run would give any number
-# A query is short: what it costs to encode, in passages. (On two x86-64 cores all-mpnet-base-v2 encodes 37 of Cranfield's
-# queries a second and 10 of its passages.)
+# What a query costs to encode, in passages: it is short. On two x86-64 cores all-mpnet-base-v2 encodes 37 of
+# Cranfield's queries a second and 10 of its passages.
 OF_A_QUERY = 0.25
 FEWEST_LABELLED = 100
 FEWEST_WRITTEN = 32
