@@ -122,10 +122,10 @@ def has_bfloat16_products(device: torch.device) -> bool:
     """Whether products of bfloat16 matrices are computed by instructions of the device; else torch takes its time."""
     if device.type != "cpu":
         return True
-    known = torch.cpu.get_capabilities()
-    if known.get("architecture") == "x86_64":  # with AVX512 alone oneDNN emulates them, and says that it has them
-        return any(known.get(name) for name in ("avx512_bf16", "amx_bf16", "avx_ne_convert"))
     try:
+        known = torch.cpu.get_capabilities()
+        if known.get("architecture") == "x86_64":  # with AVX512 alone oneDNN emulates them, and says that it has them
+            return any(known.get(name) for name in ("avx512_bf16", "amx_bf16", "avx_ne_convert"))
         return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
     except AttributeError:  # a torch that does not say
         return True
