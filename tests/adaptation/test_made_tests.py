@@ -116,6 +116,36 @@ def test_few_kinds_have_more_queries_each(queries: int, asked: int) -> None:
     assert all(len(test) == min(asked, 50) for test in tests if test.name.endswith(OTHER_WORDS))
 
 
+def test_queries_in_other_words_are_of_one_kind_however_many_are_asked() -> None:
+    """Any of the quarter with the lowest overlap: the very lowest would favour whatever matches no words at all."""
+    passages = []
+    for number in range(400):
+        own, others = ([f"{letter}{number}{word}" for word in "abcdefgh"] for letter in "no")
+        shared = number % 9
+        title = " ".join([*own[:shared], *others[shared:]])
+        passages.append(
+            passage(number, title=title, text=f"Every morning {' '.join(own)} stood there. Then it rained.")
+        )
+    held = np.arange(400) < 390
+    name = f"title {OTHER_WORDS}"
+    quarter, *few = (
+        next(
+            test
+            for test in make_tests(passages, held, words_of(passages), queries=queries, random=random)
+            if test.name == name
+        )
+        for queries, random in [
+            (400, np.random.default_rng(0)),
+            *((30, np.random.default_rng(seed)) for seed in range(5)),
+        ]
+    )
+    assert len(quarter) == 97
+    assert 0.05 < quarter.overlap < 0.2
+    assert [len(test) for test in few] == 5 * [30]
+    assert np.mean([test.overlap for test in few]) == pytest.approx(quarter.overlap, abs=0.04)
+    assert len({tuple(sorted(test.queries)) for test in few}) == 5
+
+
 def test_whose_words_people_ask_in_decides_which_tests_are_made() -> None:
     passages = [passage(number) for number in range(150)]
     held = np.arange(150) < 60

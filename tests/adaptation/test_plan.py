@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nearer.adaptation.plan import (
+    ENOUGH_QUERIES,
     FEWEST_PASSAGES,
     FEWEST_QUERIES,
     FEWEST_STEPS,
@@ -81,6 +82,18 @@ def test_labelled_queries_take_time_as_well() -> None:
     assert slow.labelled == 100
     assert "640 labelled queries" in str(fast)
     assert make_plan(30, 5_000, Speeds(0.1, 0.0, 0.1), on_gpu=False, labelled=60).labelled == 60
+
+
+def test_tests_take_from_training_before_chance_decides_them() -> None:
+    """A teacher of 0.27 s for a passage on two cores, and twenty minutes."""
+    speeds = Speeds(0.03, 0.27, None)
+    plan = make_plan(1200, 1_769, speeds, on_gpu=False, labelled=225, always=1_164)
+    assert (plan.passages, plan.queries) == (1_164, ENOUGH_QUERIES)
+    assert 0.35 * 1200 < plan.seconds["tests"] <= 0.55 * 1200
+    assert plan.trains
+    less, more = (make_plan(budget, 1_769, speeds, on_gpu=False, always=1_164) for budget in (600, 3600))
+    assert less.queries < ENOUGH_QUERIES < more.queries
+    assert more.seconds["tests"] <= 0.35 * 3600
 
 
 def test_a_language_model_has_its_share_of_the_time() -> None:

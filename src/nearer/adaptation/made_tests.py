@@ -126,7 +126,9 @@ def make_tests(
         if asked_in != "own":
             tests.append(_test(kind, drawn))
         low = sorted((min(group, key=lambda view: view.overlap) for group in groups), key=lambda view: view.overlap)
-        low = low[: min(queries, max(FEWEST_QUERIES, int(LOW_SHARE * len(low))))]
+        low = low[: max(FEWEST_QUERIES, int(LOW_SHARE * len(low)))]
+        if len(low) > queries:  # not the very lowest: how many are asked must not decide what kind of query they are
+            low = [low[number] for number in np.sort(random.permutation(len(low))[:queries]).tolist()]
         if asked_in != "documents":
             tests.append(_test(f"{kind} {OTHER_WORDS}", low))
     if not tests:

@@ -15,6 +15,7 @@ COMPILING = 30.0  # seconds before the first step on a GPU
 RESUMING = 10.0  # the same of a run that goes on: what was compiled is kept
 # shares of the budget
 TESTS, MATERIAL, TRAINING = 0.35, 0.25, 0.40
+MOST_TESTS = 0.55  # before tests have fewer queries than are enough
 LEAST_TRAINING = 0.2  # when tests took longer than planned
 WRITING = 0.2  # by a language model; the others then share the rest
 MOST_RERANKED = 50  # passages that a judge names for a query
@@ -39,6 +40,8 @@ OF_A_QUERY = 0.25
 FEWEST_LABELLED = 100
 FEWEST_WRITTEN = 32
 FEWEST_QUERIES, FEWEST_PASSAGES, FEWEST_TO_LEARN, FEWEST_STEPS = 40, 500, 200, 20
+# Of a test: with fewer, chance decides among set-ups that lie a few points apart (docs/adapt.md).
+ENOUGH_QUERIES = 100
 FEWEST_RERANKED = 20
 UNITS = {"s": 1, "sec": 1, "min": 60, "m": 60, "h": 3600}
 
@@ -171,8 +174,8 @@ def make_plan(
         labelled=labelled,
         most_steps=most_steps,
     )
-    of_tests = TESTS * budget if plan.allows_training else budget
-    plan = _fit_tests(plan, speeds, of_tests, fewest)
+    shares = (TESTS, MOST_TESTS) if plan.allows_training else (1.0, 1.0)
+    plan = _fit_tests(plan, speeds, shares[0] * budget, shares[1] * budget, fewest)
     fewest_to_learn = min(FEWEST_TO_LEARN, most_queries)
     plan = replace(plan, to_learn=max(fewest_to_learn, min(plan.to_learn, 3 * plan.passages)))
     while _material(plan, speeds) > MATERIAL * budget and plan.to_learn > fewest_to_learn:
@@ -208,32 +211,39 @@ def _of_many(speeds: Speeds) -> Speeds:
     return replace(speeds, passage=OF_MANY * speeds.passage, taught=OF_MANY * speeds.taught, pair=pair)
 
 
-def _fit_tests(plan: Plan, speeds: Speeds, seconds: float, fewest: int) -> Plan:
-    """With tests that take so long at most, as far as they can get smaller. fewest: passages.
+def _fit_tests(plan: Plan, speeds: Speeds, seconds: float, most: float, fewest: int) -> Plan:
+    """With tests that take so many seconds, as far as they can get smaller. most: seconds, before a test has fewer
+    queries than are enough; fewest: passages.
 
     Queries and passages share the time: with few queries chance decides, with few passages everybody finds the answer.
     Reranking is left out where even that of the fewest queries would take half of the time.
     """
     least = replace(plan, queries=FEWEST_QUERIES, best=FEWEST_RERANKED, labelled=min(plan.labelled, FEWEST_LABELLED))
     if plan.reranks and _reranking(least, speeds) > seconds / 2:
-        return _fit_tests(replace(plan, reranks=False), speeds, seconds, fewest)
+        return _fit_tests(replace(plan, reranks=False), speeds, seconds, most, fewest)
     fitted = plan
-    while (taken := _tests(fitted, speeds)) > seconds:
+    while (taken := _tests(fitted, speeds)) > (seconds if fitted.queries > ENOUGH_QUERIES else most):
         of_passages = fitted.passages * _of_a_text(plan, speeds)
         if fitted.queries > FEWEST_QUERIES and (2 * of_passages <= taken or fitted.passages <= fewest):
             fitted = replace(
                 fitted,
-                queries=max(FEWEST_QUERIES, int(SMALLER * fitted.queries)),
+                queries=_fewer(fitted.queries),
                 best=max(FEWEST_RERANKED, int(0.9 * fitted.best)),
                 labelled=max(least.labelled, int(SMALLER * fitted.labelled)),
             )
         elif fitted.passages > fewest:
             fitted = replace(fitted, passages=max(fewest, int(SMALLER * fitted.passages)))
         elif fitted.reranks:
-            return _fit_tests(replace(plan, reranks=False), speeds, seconds, fewest)
+            return _fit_tests(replace(plan, reranks=False), speeds, seconds, most, fewest)
         else:
             break
     return fitted
+
+
+def _fewer(queries: int) -> int:
+    """Enough is one of the steps down."""
+    least = ENOUGH_QUERIES if queries > ENOUGH_QUERIES else FEWEST_QUERIES
+    return max(least, int(SMALLER * queries))
 
 
 def settle(plan: Plan, taken: float, may_train: Sequence[str] | None = None) -> Plan:
