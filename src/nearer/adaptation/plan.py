@@ -15,7 +15,7 @@ COMPILING = 30.0  # seconds before the first step on a GPU
 RESUMING = 10.0  # the same of a run that goes on: what was compiled is kept
 # shares of the budget
 TESTS, MATERIAL, TRAINING = 0.35, 0.25, 0.40
-MOST_TESTS = 0.55  # before tests have fewer queries than are enough
+MOST_TESTS = 0.55  # of tests that would otherwise have fewer than ENOUGH_QUERIES
 LEAST_TRAINING = 0.2  # when tests took longer than planned
 WRITING = 0.2  # by a language model; the others then share the rest
 MOST_RERANKED = 50  # passages that a judge names for a query
@@ -207,13 +207,15 @@ def make_plan(
 
 
 def _of_many(speeds: Speeds) -> Speeds:
+    """What was measured with a few texts, as it will be with many."""
     pair = None if speeds.pair is None else OF_MANY * speeds.pair
     return replace(speeds, passage=OF_MANY * speeds.passage, taught=OF_MANY * speeds.taught, pair=pair)
 
 
 def _fit_tests(plan: Plan, speeds: Speeds, seconds: float, most: float, fewest: int) -> Plan:
-    """With tests that take so many seconds, as far as they can get smaller. most: seconds, before a test has fewer
-    queries than are enough; fewest: passages.
+    """With tests that take so many seconds, as far as they can get smaller.
+
+    most: seconds that tests may take instead where they would have fewer than ENOUGH_QUERIES; fewest: passages.
 
     Queries and passages share the time: with few queries chance decides, with few passages everybody finds the answer.
     Reranking is left out where even that of the fewest queries would take half of the time.
@@ -241,7 +243,7 @@ def _fit_tests(plan: Plan, speeds: Speeds, seconds: float, most: float, fewest: 
 
 
 def _fewer(queries: int) -> int:
-    """Enough is one of the steps down."""
+    """The next smaller number of queries of a test, on a way down that passes ENOUGH_QUERIES."""
     least = ENOUGH_QUERIES if queries > ENOUGH_QUERIES else FEWEST_QUERIES
     return max(least, int(SMALLER * queries))
 

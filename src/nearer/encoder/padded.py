@@ -122,7 +122,7 @@ class PaddedLayout:
             if saved[best] < WORTH_IT * whole:
                 break
             cuts = sorted([*cuts, best])
-        if len(cuts) == 2:
+        if len(cuts) == 2:  # no cut is worth it: with a single rectangle nobody restores an order
             return [np.arange(len(rows))]
         return [order[first:last] for first, last in pairwise(cuts)]
 
