@@ -101,6 +101,9 @@ def check_line(told: str, folder: Path) -> None:
         assert line.split(":")[0].strip() in found[2].split(".")
 
 
+TEMPERATURES: dict[str, Any] = {"tune": {"student_temperature": [0.1, 0.2, 0.3]}}
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -124,7 +127,15 @@ def check_line(told: str, folder: Path) -> None:
                     "pairs": {"recipe": "simcse-pairs-wiki-mini", "corpus": "p.tsv", "tune": {"temperature": [1, 2]}},
                 },
             },
-            "select_on: held-out is another dev set for each text, and the methods learn from 2",
+            "select_on: held-out is another dev set for each text, and for each teacher whose order a method learns; "
+            "these methods have 2 of them",
+        ),
+        (
+            {
+                "select_on": "held-out",
+                "methods": {**WHOLE["methods"], "ranks": {"recipe": "rankcse-wiki-mini", **TEMPERATURES}},
+            },
+            "these methods have 2 of them",
         ),
     ],
 )
@@ -200,6 +211,15 @@ class TestTrials:
         assert sorted(point["a"] for point in found) == [1, 2, 3]
         with pytest.raises(SettingError, match=r"here: gives 3 different points"):
             choose_trials({"a": 2}, iter(found), 4, "here")
+
+
+def test_methods_that_follow_the_same_teachers_have_one_dev_set(tmp_path: Path) -> None:
+    methods = {
+        "ranks": {"recipe": "rankcse-wiki-mini", **TEMPERATURES},
+        "also": {"recipe": "rankcse-wiki-mini", "settings": {"keep_diagonal": True}, **TEMPERATURES},
+    }
+    file = read_league(write(tmp_path, select_on="held-out", methods=methods, baseline="ranks"))
+    assert len(enter_methods(file)) == 2
 
 
 def test_the_league_of_the_benchmarks_can_be_entered() -> None:

@@ -12,6 +12,7 @@ import pytest
 import torch
 import yaml
 
+from nearer.encoder import Encoder
 from nearer.errors import InputError, SettingError
 from nearer.evaluation import evaluate
 from nearer.text.reading_filters import same_text
@@ -117,6 +118,42 @@ class TestHeldOut:
         shared = sum(same_text(second) in held for _, second in pairs)
         assert shared > len(held)  # the repetitions among them
         assert run.load(device="cpu").provenance["records"] == len(pairs) - shared
+
+
+class TestTeachersOrder:
+    """Held-out sentences of a method that follows teachers."""
+
+    @pytest.fixture
+    def sentences(self, tmp_path: Path) -> Path:
+        path = tmp_path / "sentences.txt"
+        path.write_text("\n".join(texts(300, sentences=1)))
+        return path
+
+    def settings(self, teacher: Path, **more: Any) -> dict[str, Any]:
+        named = {"model": str(teacher), "pooling": "mean"}
+        return {**SETTINGS, "method": "rankcse", "teachers": [named], "max_steps": 2, **more}
+
+    def test_a_student_is_asked_for_what_its_teacher_finds_nearest(
+        self, recipe: Path, sentences: Path, tmp_path: Path, tiny_model: Callable[[str], Path], capsys: Any
+    ) -> None:
+        teacher = tiny_model("roberta")
+        run = train(recipe, sentences, out=tmp_path / "run", settings=self.settings(teacher), progress=True)
+        said = " ".join(capsys.readouterr().err.split())
+        assert "30 records held out of training, a sentence → those that the teachers find nearest to it" in said
+        written = f"retrieval:{run.folder / 'held-out'}"
+        device = torch.device("cpu")
+        with pinned(choose_numerics(None, device, "float32")[0], device):
+            found = evaluate(run.load(device="cpu"), written)
+            its_own = evaluate(Encoder.load(teacher, pooling="mean", device=device), written)
+        assert found.average == pytest.approx(run.best_score, abs=3)  # rounding swaps sentences that are equally near
+        assert its_own.average > 97 > found.average
+
+    def test_without_ranking_sentences_are_asked_for_their_halves(
+        self, recipe: Path, sentences: Path, tmp_path: Path, tiny_model: Callable[[str], Path]
+    ) -> None:
+        settings = self.settings(tiny_model("roberta"), ranking_weight=0)
+        run = train(recipe, sentences, out=tmp_path / "run", settings=settings)
+        assert run.load(device="cpu").provenance["held_out"]["asks"].startswith("half of a sentence's words")
 
 
 class TestUntrained:

@@ -298,6 +298,16 @@ class TestRefused:
         assert trained == []
         assert not (tmp_path / "sweep").exists()
 
+    def test_points_with_other_teachers_have_no_common_held_out_task(
+        self, run_sweep: Any, tiny_model: Callable[[str], Path]
+    ) -> None:
+        teachers = [{"model": str(tiny_model(kind)), "pooling": "mean"} for kind in ("bert", "roberta")]
+        fixed = {"method": "rankcse", "select_on": "held-out", "teachers": teachers}
+        with pytest.raises(SettingError, match="in the teachers' order, and the points have different teachers"):
+            run_sweep({"teacher_weights": [[0.3, 0.7], [0.5, 0.5]]}, settings=fixed)
+        found = run_sweep({"temperature": [0.05, 0.5]}, settings=fixed)
+        assert [len(point.dev) for point in found.points] == [1, 1]
+
     def test_a_model_in_the_grid_and_as_argument(self, run_sweep: Any) -> None:
         with pytest.raises(SettingError, match="model is in the grid and fixed"):
             run_sweep({"model": ["wiki-mini"]}, model="wiki-mini")

@@ -37,6 +37,14 @@ def test_vectors_drawing_together_is_collapse() -> None:
     assert "collapses" in warning
 
 
+def test_drawing_together_and_getting_better_is_none() -> None:
+    """As a student does whose teacher's vectors lie close together."""
+    watch = Watch()
+    assert watch.evaluation(6.0, dev(38.5, -1.9)) == []
+    assert watch.evaluation(5.5, dev(45.6, -1.0)) == []
+    assert watch.evaluation(5.4, dev(48.2, -1.1)) == []
+
+
 def test_a_resumed_run_says_nothing_twice() -> None:
     watch = Watch()
     watch.evaluation(0.3, dev(72))

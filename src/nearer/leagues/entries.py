@@ -20,6 +20,7 @@ from nearer.leagues.trials import choose_trials, draw_points, listed_values
 from nearer.methods import Method, known_methods, register_method
 from nearer.methods.facts import MethodFacts
 from nearer.sweeps.grid import PlannedRun, plain
+from nearer.sweeps.sweep import asked_about_by
 from nearer.training.recipes import Recipe, check_recipe, load_recipe
 
 
@@ -164,13 +165,20 @@ def _check_dev(league: LeagueFile, entries: Sequence[Entry]) -> None:
     if HELD_OUT not in league.plan.select_on:
         return
     ways = {
-        (entry.corpus, *(entry.columns or ()), entry.settings["data"], entry.settings["duplicates"])
+        (
+            entry.corpus,
+            *(entry.columns or ()),
+            entry.settings["data"],
+            entry.settings["duplicates"],
+            asked_about_by(entry.plan(point, 0).recipe),
+        )
         for entry in entries
+        for point in entry.trials or [{}]
     }
     if len(ways) > 1:
         raise SettingError(
-            f"{league.where('select_on')}: {HELD_OUT} is another dev set for each text, and the methods learn from "
-            f"{len(ways)}; name a task that is the same for all."
+            f"{league.where('select_on')}: {HELD_OUT} is another dev set for each text, and for each teacher whose "
+            f"order a method learns; these methods have {len(ways)} of them; name a task that is the same for all."
         )
 
 

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from nearer.encoder import Encoder
 from nearer.methods.facts import MethodFacts
+from nearer.teachers.teacher import Teachers
 from nearer.text.batches import Topics
 from nearer.text.reading import Reading
 
@@ -192,6 +193,14 @@ class Method(ABC):
         training sentences are cut; None: where it cuts them at inference.
         """
         return []
+
+    def followed_teachers(self) -> Teachers | None:
+        """Those whose order of sentences the encoder is to come near to; None: there are none.
+
+        Held-out sentences are then asked about in their order, which tells what the method learns. Asked before
+        `prepare`.
+        """
+        return None
 
     def topics(self) -> Topics | None:
         """By which records that are alike stand in a batch together; None: all are drawn at random. Asked after

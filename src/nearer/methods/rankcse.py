@@ -136,6 +136,9 @@ class RankCSE(Method):
         self.views = SentenceViews(encoder, self.settings, max_length, may_be_one=True)
         return reading_remark(self.teachers.members, max_length)
 
+    def followed_teachers(self) -> Teachers | None:
+        return self.teachers if self.teachers.settings else None
+
     def modules(self) -> nn.ModuleDict:
         return nn.ModuleDict({**self.views.modules(), **({} if self.queue is None else self.queue.modules())})
 

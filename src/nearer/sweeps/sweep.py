@@ -9,6 +9,7 @@ out/results.json, results.csv, heat-map.png       what was found
 from __future__ import annotations
 
 import gc
+import json
 import os
 import shutil
 import time
@@ -24,6 +25,7 @@ from nearer.encoder import Encoder
 from nearer.errors import MissingExtraError, NearerError, SettingError, TrainingError, first_line
 from nearer.evaluation import load_tasks
 from nearer.evaluation.held_out_task import NAME as HELD_OUT
+from nearer.methods import known_methods
 from nearer.runs.config import CONFIG
 from nearer.sweeps.builds import Builds
 from nearer.sweeps.construction import BOTH_NAME, names_of_both
@@ -151,6 +153,11 @@ def _check_sources(
     for tests in dict.fromkeys(tuple(each.test_on) for each in every):
         if tests and can_test(tests, data):  # else runs do without test scores
             load_tasks(tests, data)
+    if len({asked_about_by(run.recipe) for run in planned}) > 1:
+        raise SettingError(
+            f"select_on: {HELD_OUT} sentences are asked about in the teachers' order, and the points have different "
+            "teachers; name a dev task that is the same for all."
+        )
     check_models(every)
     return texts
 
@@ -175,6 +182,14 @@ def check_dev_tasks(names: Sequence[str], data: str | Path | None) -> None:
         raise SettingError("select_on: is empty, so no dev score would tell the points apart; name a dev task.")
     if named := [name for name in names if name != HELD_OUT]:
         Selection(named, data)
+
+
+def asked_about_by(recipe: Recipe) -> str:
+    """The teachers in whose order held-out sentences are asked about: other ones make another dev task."""
+    teachers = known_methods()[recipe.training.method](recipe.method).followed_teachers()
+    if teachers is None or HELD_OUT not in recipe.training.select_on:
+        return ""
+    return json.dumps(teachers.describe(), sort_keys=True)
 
 
 def check_models(every: Sequence[TrainingSettings]) -> None:

@@ -199,6 +199,15 @@ class Teachers:
             teacher.learn(reading, progress=progress)
             self.members.append(teacher)
 
+    def cosines(self, texts: Sequence[str], device: torch.device) -> NDArray[np.float32]:
+        """The averaged cosines (texts, texts) of a few texts that nothing is learnt from; teachers read whole ones."""
+        found = np.zeros((len(texts), len(texts)), dtype=np.float32)
+        for settings, weight in zip(self.settings, self.weights, strict=True):
+            encoder = settings.load(device)
+            vectors = encoder.encode(texts, normalize=True, precision=teacher_precision(device))
+            found += weight * (vectors @ vectors.T)
+        return found
+
     def given(self, records: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
         """What a step needs of them. Of records (lists, list) it comes in lists too."""
         return {f"teacher{number}": teacher.of(records) for number, teacher in enumerate(self.members)}

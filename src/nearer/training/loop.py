@@ -279,7 +279,8 @@ class Watch:
     def evaluation(self, loss: float, dev: DevScore) -> list[str]:
         falling = dev.score < self.best - FALLEN
         warnings: list[str] = []
-        if dev.uniformity > self.lowest_uniformity + CLUMPED:
+        # a student whose teacher's vectors lie closer together than its own draws them together, and gets better by it
+        if dev.uniformity > self.lowest_uniformity + CLUMPED and dev.score <= self.best:
             warnings += self._tell(
                 "collapse",
                 f"vectors draw together (uniformity {self.lowest_uniformity:.2f} → {dev.uniformity:.2f}): training "

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -227,14 +228,16 @@ def _carry_out(
     started = time.perf_counter()
     settings = recipe.training
     # everything that can be wrong is looked at before the first step
-    dev = dev_tasks(settings, config.data, corpus_reading(recipe, config), folder)
+    method: Method = known_methods()[settings.method](recipe.method)
+    teachers = method.followed_teachers()
+    nearness = None if teachers is None else partial(teachers.cosines, device=device)
+    dev = dev_tasks(settings, config.data, corpus_reading(recipe, config), folder, nearness)
     remarks = [*remarks, *dev.remarks]
     if settings.test_on and not can_test(settings.test_on, config.data):
         remarks.append(
             f"no test scores at the end: {', '.join(settings.test_on)} needs the folder of the published sets (data)"
         )
     torch.manual_seed(settings.seed)
-    method: Method = known_methods()[settings.method](recipe.method)
     encoder, settings, noted = starting_encoder(settings, method, device)
     remarks += noted
     shown = progress and distributed.rank() == 0

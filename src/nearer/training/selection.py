@@ -23,7 +23,7 @@ from nearer.encoder.batching import Tokenised
 from nearer.errors import SettingError
 from nearer.evaluation import SentenceVectors, Task, load_tasks
 from nearer.evaluation.held_out_task import NAME as HELD_OUT
-from nearer.evaluation.held_out_task import held_out_task, write_task
+from nearer.evaluation.held_out_task import Nearness, held_out_task, write_task
 from nearer.evaluation.measures import spearman
 from nearer.evaluation.retrieval_task import RetrievalTask
 from nearer.evaluation.tasks import is_test, needs_data
@@ -168,8 +168,13 @@ class DevTasks:
         }
 
 
-def dev_tasks(settings: TrainingSettings, data: str | None, reading: Reading[Any], folder: Path) -> DevTasks:
-    """Made before anything is trained. The named tasks are read first: what is wrong with them shows at once."""
+def dev_tasks(
+    settings: TrainingSettings, data: str | None, reading: Reading[Any], folder: Path, nearness: Nearness | None = None
+) -> DevTasks:
+    """Made before anything is trained. The named tasks are read first: what is wrong with them shows at once.
+
+    nearness: see `held_out_task`.
+    """
     named = [name for name in settings.select_on if name != HELD_OUT]
     selection = _selection(settings, named, data) if named else None
     if HELD_OUT not in settings.select_on:
@@ -182,7 +187,7 @@ def dev_tasks(settings: TrainingSettings, data: str | None, reading: Reading[Any
             "the last step (--set select_on=[])."
         )
     held = hold_out(reading, settings.held_out)
-    task = held_out_task(held.records)
+    task = held_out_task(held.records, nearness)
     if task is None:
         others = "" if named else "; the last step is kept. Name a dev task of your own (--set select_on=FILE)"
         remark = (
