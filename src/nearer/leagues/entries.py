@@ -20,8 +20,8 @@ from nearer.leagues.trials import choose_trials, draw_points, listed_values
 from nearer.methods import Method, known_methods, register_method
 from nearer.methods.facts import MethodFacts
 from nearer.sweeps.grid import PlannedRun, plain
-from nearer.sweeps.sweep import asked_about_by
 from nearer.training.recipes import Recipe, check_recipe, load_recipe
+from nearer.training.selection import asked_about_by
 
 
 @dataclass(frozen=True)

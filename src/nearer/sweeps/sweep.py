@@ -9,7 +9,6 @@ out/results.json, results.csv, heat-map.png       what was found
 from __future__ import annotations
 
 import gc
-import json
 import os
 import shutil
 import time
@@ -25,7 +24,6 @@ from nearer.encoder import Encoder
 from nearer.errors import MissingExtraError, NearerError, SettingError, TrainingError, first_line
 from nearer.evaluation import load_tasks
 from nearer.evaluation.held_out_task import NAME as HELD_OUT
-from nearer.methods import known_methods
 from nearer.runs.config import CONFIG
 from nearer.sweeps.builds import Builds
 from nearer.sweeps.construction import BOTH_NAME, names_of_both
@@ -38,7 +36,7 @@ from nearer.training.corpus import read_options
 from nearer.training.loop import Interrupted
 from nearer.training.recipes import Recipe
 from nearer.training.run import TrainedModel, resume, train
-from nearer.training.selection import Selection, can_test
+from nearer.training.selection import Selection, asked_about_by, can_test
 from nearer.training.settings import TrainingSettings
 from nearer.training.starting_encoder import LOADED_BY, load_checkpoint
 
@@ -182,14 +180,6 @@ def check_dev_tasks(names: Sequence[str], data: str | Path | None) -> None:
         raise SettingError("select_on: is empty, so no dev score would tell the points apart; name a dev task.")
     if named := [name for name in names if name != HELD_OUT]:
         Selection(named, data)
-
-
-def asked_about_by(recipe: Recipe) -> str:
-    """The teachers in whose order held-out sentences are asked about: other ones make another dev task."""
-    teachers = known_methods()[recipe.training.method](recipe.method).followed_teachers()
-    if teachers is None or HELD_OUT not in recipe.training.select_on:
-        return ""
-    return json.dumps(teachers.describe(), sort_keys=True)
 
 
 def check_models(every: Sequence[TrainingSettings]) -> None:

@@ -5,6 +5,7 @@ Dev sentences are tokenised once a run and encoded once an evaluation.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,8 +28,10 @@ from nearer.evaluation.held_out_task import Nearness, held_out_task, write_task
 from nearer.evaluation.measures import spearman
 from nearer.evaluation.retrieval_task import RetrievalTask
 from nearer.evaluation.tasks import is_test, needs_data
+from nearer.methods import known_methods
 from nearer.text.reading import Reading
 from nearer.text.reading_filters import hold_out
+from nearer.training.recipes import Recipe
 from nearer.training.settings import TrainingSettings
 
 
@@ -214,6 +217,14 @@ def _selection(settings: TrainingSettings, tasks: Sequence[str | RetrievalTask],
                 "(--set select_on=[])."
             ) from None
         raise
+
+
+def asked_about_by(recipe: Recipe) -> str:
+    """The teachers in whose order held-out sentences are asked about: other ones make another dev task."""
+    teachers = known_methods()[recipe.training.method](recipe.method).followed_teachers()
+    if teachers is None or HELD_OUT not in recipe.training.select_on:
+        return ""
+    return json.dumps(teachers.describe(), sort_keys=True)
 
 
 def can_test(tasks: Sequence[str], data: str | Path | None) -> bool:
