@@ -16,7 +16,9 @@ from nearer.training.trainer import Trainer
 def same_losses(trainer: Trainer, loss: Callable[[Any, int], torch.Tensor], steps: int = 3) -> None:
     """The trainer's losses are those of the same steps by hand, from a copy of its model.
 
-    loss: of the model and the number of the step.
+    loss: of the model and the number of the step. The first loss tells whether the loss is right, the second whether
+    the gradient and the optimiser's step are. In later ones rounding has grown, differently on each processor: AdamW
+    takes a step of full size also along a gradient that is hardly more than rounding.
     """
     model = copy.deepcopy(trainer.model).eval()
     parameters = [each for each in model.parameters() if each.requires_grad]
@@ -35,4 +37,5 @@ def same_losses(trainer: Trainer, loss: Callable[[Any, int], torch.Tensor], step
         found = [trainer.advance().values[0].item() for _ in range(steps)]
     finally:
         trainer.close()
-    assert found == pytest.approx(wanted, rel=1e-5)
+    assert found[:2] == pytest.approx(wanted[:2], rel=1e-5)
+    assert found == pytest.approx(wanted, rel=1e-4)

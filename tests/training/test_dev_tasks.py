@@ -46,7 +46,9 @@ class TestHeldOut:
     def test_the_dev_task_is_made_of_records_that_are_not_trained_on(
         self, recipe: Path, documents: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        run = train(recipe, documents, out=tmp_path / "run", settings={**SETTINGS, "max_steps": 5}, progress=True)
+        # means over tokens: a tiny model's [CLS] is so much alike in all texts that rounding decides who is nearer
+        settings = {**SETTINGS, "max_steps": 5, "pooling": "mean"}
+        run = train(recipe, documents, out=tmp_path / "run", settings=settings, progress=True)
         said = capsys.readouterr().err
         assert "dev task: 20 records held out of training, first sentence → the rest of its text" in " ".join(
             said.split()
@@ -62,10 +64,7 @@ class TestHeldOut:
         noted = run.load(device="cpu").provenance
         assert (noted["records"], noted["dropped"], noted["held_out"]["records"]) == (180, 0, 20)
         # what chose the step is what anybody finds on that folder with the model that was kept
-        # (with the run's kernels: a tiny model's scores are so near to each other that rounding swaps them)
-        device = torch.device("cpu")
-        with pinned(choose_numerics(None, device, "float32")[0], device):
-            found = evaluate(run.load(device="cpu"), f"retrieval:{run.folder / 'held-out'}")
+        found = evaluate(run.load(device="cpu"), f"retrieval:{run.folder / 'held-out'}")
         assert found.average == pytest.approx(run.best_score, abs=1e-4)
 
     def test_a_watched_task_is_noted_and_chooses_nothing(self, recipe: Path, documents: Path, tmp_path: Path) -> None:
