@@ -10,8 +10,9 @@ import pytest
 from made_outcome import BASE, FIGURES, TESTS, WHOLE, WORDS, labelled_outcome, make_outcome
 
 from nearer.adaptation.advice import find_advice
-from nearer.adaptation.outcome import Outcome
+from nearer.adaptation.outcome import Outcome, known_gain, tell_teachers
 from nearer.adaptation.page import render_page
+from nearer.adaptation.tournament import Contender, Standing
 
 
 def titles(outcome: Outcome) -> list[str]:
@@ -65,6 +66,49 @@ def test_what_there_was_no_time_for(plan: dict[str, Any], title: str) -> None:
     outcome = labelled_outcome()
     outcome.plan.update(plan)
     assert titles(outcome) == [title, "More kinds of tests"]
+
+
+LARGER = Standing(
+    Contender("all-mpnet-base-v2", 0.3, larger=True),
+    9.0,
+    7.5,
+    10.5,
+    {"title": 59.62, "title in other words": 43.07, "sentence": 68.44},  # 8, 10 and 8 points above the base
+)
+
+
+def with_teacher(chosen: Standing = WHOLE, larger: Standing = LARGER, **changed: Any) -> Outcome:
+    outcome = make_outcome(chosen, larger=[larger], **changed)
+    outcome.latency[larger.contender.encoder] = 5 * outcome.latency[chosen.contender.encoder]
+    outcome.weights[larger.contender.encoder] = 4 * outcome.weights[chosen.contender.encoder]
+    return outcome
+
+
+def test_a_teacher_that_is_better_itself() -> None:
+    outcome = with_teacher()
+    [line] = tell_teachers(outcome)
+    # 8 + 0.47 * 2; for what was chosen the weighted mean of 5.74, 6.88 and 2.95
+    assert line == (
+        "on the tests with known answers all-mpnet-base-v2 + 0.3 × BM25 itself gains +8.9 points, lists + 0.3 × BM25 + "
+        "1 × reranker +5.4; a query's vector takes 5.0 times as long, and the model has 4.0 times the weights"
+    )
+    assert titles(outcome)[0] == "A larger encoder"
+    assert "--serve-teachers" in find_advice(outcome)[0].option
+
+
+def test_tests_as_judged_say_nothing_of_a_teacher() -> None:
+    """In them it would agree with itself."""
+    judged = {**TESTS, "sentence as judged": {"queries": 400, "overlap": 0.4, "weight": 3.0, "base": 70.0}}
+    whole = replace(WHOLE, by_test={**WHOLE.by_test, "sentence as judged": 10.0})
+    outcome = with_teacher(tests=judged, chosen=whole)
+    assert known_gain(outcome, whole) == pytest.approx(known_gain(make_outcome(), WHOLE))
+
+
+def test_a_teacher_that_is_hardly_better_itself() -> None:
+    by_test = {name: value + 0.1 for name, value in WHOLE.by_test.items()}
+    outcome = with_teacher(larger=replace(LARGER, by_test=by_test))
+    assert tell_teachers(outcome) == []
+    assert "A larger encoder" not in titles(outcome)
 
 
 def test_little_text_and_a_foreign_model() -> None:

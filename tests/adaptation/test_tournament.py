@@ -94,6 +94,15 @@ def test_of_those_that_are_nearly_as_good_the_cheapest_is_chosen() -> None:
     assert choose([uncertain, base], BASE) == base
 
 
+def test_a_larger_encoder_costs_more_than_words_and_less_than_a_reranker() -> None:
+    base = standing(BASE, 0.0, 0.0)
+    reranked, larger = standing(Contender("base", 0.0, 1.0), 5.0, 4.0), Contender("teacher", larger=True)
+    assert choose([reranked, standing(larger, 4.9, 4.0), base], BASE).contender == larger
+    hybrid = standing(Contender("student", 1.0), 4.9, 4.0)
+    assert choose([reranked, standing(larger, 5.0, 4.0), hybrid, base], BASE) == hybrid
+    assert choose([reranked, standing(larger, 6.0, 4.0), hybrid, base], BASE).contender == larger
+
+
 def test_judges_are_trusted_by_what_they_know() -> None:
     tests = {f"test {seed}": make_candidates(seed, 40, reranker=20.0, lexical=-20.0) for seed in range(3)}
     weights, above = best_fusion(tests, ["base", "lexical", "reranker"], "base")

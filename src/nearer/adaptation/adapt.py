@@ -69,6 +69,7 @@ def adapt(
     llm: str | Path | None = None,
     llm_test: bool = False,
     pretrain: Pretraining | None = None,
+    serve_teachers: bool = False,
     pooling: str | None = None,
     asked_in: AskedIn | None = None,
     budget: str = "20min",
@@ -102,6 +103,8 @@ def adapt(
         pretrain: What the base learns first, from the text's sentences in a quarter of the students' time: `tsdae`, or
             `teacher`, the trusted teacher's order of them. `none`: nothing. None: `teacher` for a raw base that has
             one, if there is time for 80 steps.
+        serve_teachers: Let a teacher be chosen itself, with BM25 and reranker or without, if it is better than all that
+            is as fast as the base. Tests as judged are left out then: a teacher would agree with itself.
         pooling: Of the base, if it is a plain checkpoint, which has none (`mean`, `cls` …); else in place of its own.
         asked_in: Whose words people ask in: the `documents`', or their `own`. Only such tests are made then; None
             makes both.
@@ -142,6 +145,8 @@ def adapt(
             raise SettingError(f"{name}: {chosen!r} is not one of {', '.join(kinds)}.", argument=name)
     if pretrain == "teacher" and not teachers:
         raise SettingError("pretrain: there is no teacher to learn from; name one (--teacher).", argument="pretrain")
+    if serve_teachers and not teachers:
+        raise SettingError("serve_teachers: there is no teacher; name one (--teacher).", argument="serve_teachers")
     for name, value, fewest in (("seed", seed, 0), ("most_steps", most_steps, 0), ("most_queries", most_queries, 1)):
         if value is not None and value < fewest:
             raise SettingError(f"{name}: {value} is below {fewest}.", argument=name)
@@ -174,6 +179,7 @@ def adapt(
         # a run of a version that had no such setting goes on
         **({} if most_steps is None else {"most_steps": most_steps}),
         **({} if pooling is None else {"pooling": pooling}),
+        **({"serve_teachers": True} if serve_teachers else {}),
         **({} if asked_in is None else {"asked_in": asked_in}),
         **({} if most_queries == MOST_QUERIES else {"most_queries": most_queries}),
     }
@@ -242,6 +248,7 @@ def adapt(
                 remarks=remarks,
                 writer=writer,
                 pretrain=pretrain,
+                serve_teachers=serve_teachers,
                 workforce=workforce,
             )
             try:

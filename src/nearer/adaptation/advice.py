@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from nearer.adaptation.outcome import DOCUMENTS, Outcome
+from nearer.adaptation.outcome import DOCUMENTS, Outcome, tell_teachers
 from nearer.adaptation.tournament import JUDGED, OTHER_WORDS
 from nearer.report.markup import count
 
@@ -27,7 +27,7 @@ class Advice:
 
 def find_advice(outcome: Outcome) -> list[Advice]:
     """What this run had not, what helps most first."""
-    return [*_whose_words(outcome), *_models(outcome), *_time(outcome), *_text(outcome)]
+    return [*_whose_words(outcome), *_teachers(outcome), *_models(outcome), *_time(outcome), *_text(outcome)]
 
 
 def _whose_words(outcome: Outcome) -> Iterator[Advice]:
@@ -48,6 +48,16 @@ def _whose_words(outcome: Outcome) -> Iterator[Advice]:
             f"Tests in the documents' words are won by {best['documents']}, tests in other words by {best['own']}. "
             "Say which they do (documents or own), and only such tests are made.",
             "--asked-in documents",
+        )
+
+
+def _teachers(outcome: Outcome) -> Iterator[Advice]:
+    """A better encoder is at hand, if it may cost more."""
+    for line in tell_teachers(outcome):
+        yield Advice(
+            "A larger encoder",
+            f"{line[0].upper()}{line[1:]}. If that is not too slow, let it take part in the choice.",
+            "--serve-teachers",
         )
 
 
@@ -161,6 +171,7 @@ def repeat_command(outcome: Outcome) -> str:
             arguments += [f"--{name.replace('_', '-')}", asked[name]]
     arguments += ["--columns", columns] if columns else []
     arguments += ["--llm-test"] if asked["llm_test"] else []
+    arguments += ["--serve-teachers"] if asked.get("serve_teachers") else []
     return _command(*arguments, "--out", outcome.folder.with_name(f"{outcome.folder.name}-again"))
 
 

@@ -9,13 +9,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from nearer.adaptation.tournament import BASE
+from nearer.adaptation.tournament import BASE, FASTER, LISTS, PAIRS, REFIT
 from nearer.encoder import Encoder
 from nearer.errors import PoolingError, SettingError
 from nearer.search.fusion import LEXICAL, RERANKER
 from nearer.teachers import CrossEncoder
 from nearer.teachers.teacher import teacher_precision
 
+# names of the run's own judges and students, which no teacher can have
+TAKEN = (BASE, LISTS, FASTER, PAIRS, REFIT, LEXICAL, RERANKER)
 UNKNOWN_SHARE = 0.05  # of the tokens, from which on a model does not know the text's script
 LOOKED_AT = 200  # texts
 
@@ -62,7 +64,7 @@ def name_teachers(teachers: Sequence[str | Path]) -> dict[str, str | Path]:
         if teacher in named.values():
             raise SettingError(f"teachers: {teacher} is named twice; name it once.", argument="teacher")
         last = Path(str(teacher)).name
-        named[f"{teacher} (teacher)" if last in {BASE, LEXICAL, RERANKER, *named} else last] = teacher
+        named[f"{teacher} (teacher)" if last in {*TAKEN, *named} else last] = teacher
     return named
 
 

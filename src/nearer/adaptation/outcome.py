@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,16 @@ from nearer.adaptation.judging import Collection
 from nearer.adaptation.label_figures import LABELS, LabelFigures
 from nearer.adaptation.plan import FEWEST_STEPS, MOST_STEPS
 from nearer.adaptation.refit import Refit
-from nearer.adaptation.tournament import BASE, Contender, Measured, Rung, Standing, discount
+from nearer.adaptation.tournament import (
+    BASE,
+    JUDGED,
+    Contender,
+    Measured,
+    Rung,
+    Standing,
+    discount,
+    least_gain,
+)
 from nearer.encoder import Encoder
 from nearer.search.fusion import LEXICAL, RERANKER
 from nearer.search.setup import RerankerSetup, SearchSetup, write_setup
@@ -72,6 +82,8 @@ class Outcome:
         rungs: Where students were compared on their way, and which were dropped.
         refit: The chosen student trained again on all documents, where there was time.
         pretrained: What the base learnt before it became a student: `tsdae`, `teacher` or nothing.
+        larger: Teachers that are certainly better than the base themselves, on the tests with known answers. They take
+            part in the choice only if asked for (serve_teachers), and are not here then.
     """
 
     folder: Path
@@ -100,6 +112,7 @@ class Outcome:
     rungs: list[Rung] = field(default_factory=list)
     refit: Refit | None = None
     pretrained: str | None = None
+    larger: list[Standing] = field(default_factory=list)
 
     @property
     def allows_training(self) -> bool:
@@ -127,6 +140,38 @@ class Outcome:
 
 def _gain(standing: Standing) -> str:
     return f"{standing.gain:+.1f} points of NDCG@10 ({standing.low:+.1f} to {standing.high:+.1f})"
+
+
+def known_gain(outcome: Outcome, standing: Standing) -> float:
+    """Points of NDCG@10 above the base, weighted mean over the tests with known answers."""
+    known = {name: test for name, test in outcome.tests.items() if not name.endswith(JUDGED)}
+    total = sum(test["weight"] for test in known.values())
+    if not total:
+        return fmean(standing.by_test[name] - test["base"] for name, test in known.items())
+    gains = (test["weight"] * (standing.by_test[name] - test["base"]) for name, test in known.items())
+    return sum(gains) / total
+
+
+def find_better_teachers(outcome: Outcome) -> list[Standing]:
+    """Teachers that stand so far above what was chosen that it counts."""
+    chosen = known_gain(outcome, outcome.chosen)
+    return [standing for standing in outcome.larger if least_gain(known_gain(outcome, standing)) > chosen]
+
+
+def tell_teachers(outcome: Outcome) -> list[str]:
+    """Of each teacher that is better than what was chosen, what it gains and costs."""
+    chosen = outcome.chosen.contender
+    lines = []
+    for standing in find_better_teachers(outcome):
+        name = standing.contender.encoder
+        slower = outcome.latency[name] / outcome.latency[chosen.encoder]
+        heavier = outcome.weights[name] / outcome.weights[chosen.encoder]
+        lines.append(
+            f"on the tests with known answers {standing.contender.name} itself gains "
+            f"{known_gain(outcome, standing):+.1f} points, {chosen.name} {known_gain(outcome, outcome.chosen):+.1f}; a "
+            f"query's vector takes {slower:.1f} times as long, and the model has {heavier:.1f} times the weights"
+        )
+    return lines
 
 
 def tell_labels(outcome: Outcome) -> list[str]:

@@ -18,11 +18,10 @@ from nearer.adaptation.judging import Collection
 from nearer.adaptation.material import draw_queries
 from nearer.adaptation.state import WORK, Work
 from nearer.adaptation.students import find_answerable_views, write_student_lists
-from nearer.adaptation.tournament import LISTS
+from nearer.adaptation.tournament import LISTS, REFIT
 from nearer.encoder import Encoder
 from nearer.storage.sealed import read_sealed_json, write_sealed_json
 
-REFIT = "refit"
 LEAST_HELD_OUT = 0.1  # share of the passages: below, those that were held out teach nothing new
 
 

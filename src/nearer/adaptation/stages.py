@@ -27,11 +27,12 @@ from nearer.adaptation.models import count_weights
 from nearer.adaptation.outcome import Outcome, find_changes, measure_latency, write_documents, write_model
 from nearer.adaptation.page import write_outcome
 from nearer.adaptation.plan import RAW_MOST_STEPS, Plan, parse_budget, settle, told_seconds
-from nearer.adaptation.refit import REFIT, Refit, may_refit, refit
+from nearer.adaptation.refit import Refit, may_refit, refit
 from nearer.adaptation.state import MODEL, WORK, Work, digest, keep_settled_plan
 from nearer.adaptation.students import may_train, train_students
 from nearer.adaptation.tournament import (
     BASE,
+    REFIT,
     Candidates,
     Contender,
     Standing,
@@ -79,7 +80,8 @@ def run_stages(work: Work) -> Outcome:
     weights, above = best_fusion(first, judges, BASE, of_tests)
     work.base_is_raw = is_far_below(first, BASE, list(work.models.teachers), of_tests)
     say(f"judges to trust on this text: {_told(weights)}; {above:+.1f} points of NDCG@10 above the base")
-    work.judged = make_judged_tests(work, collection, first, weights)
+    if not work.serve_teachers:  # a teacher would agree with itself
+        work.judged = make_judged_tests(work, collection, first, weights)
     work.test_weights = _weigh(work, {**first, **_measure_tests(work, collection, work.judged, knowing, "before")})
     by_labels = _measure_judges(work, collection, knowing, judges, weights)
     plan = _settle(work, time.perf_counter() - started, may_train(work, weights, above))
@@ -88,14 +90,26 @@ def run_stages(work: Work) -> Outcome:
     trained_for = time.perf_counter() - before_training
     for name, folder in work.students.items():
         collection.add_encoder(name, Encoder.load(folder, device=work.models.base.device), name)
-    by = [BASE, *work.students]
+    by = [BASE, *work.students, *(work.models.teachers if work.serve_teachers else ())]
     last = _measure_tests(work, collection, [*tests, *work.judged], by, "after")
     labelled = _measure_labels(work, collection, by, "after")
     decision = _decide(work, last, labelled, by, by_labels)
     left = parse_budget(work.asked["budget"]) - (time.perf_counter() - started) - trained_for
     if may_refit(work, decision.chosen.contender.encoder, students, held_out, left):
         decision = _refit(work, collection, decision, students, weights)
-    return _write(work, collection, decision, last, labelled, by, weights, above, time.perf_counter() - started)
+    larger = [] if work.serve_teachers else _measure_teachers(work, first)
+    return _write(work, collection, decision, last, labelled, by, larger, weights, above, time.perf_counter() - started)
+
+
+def _measure_teachers(work: Work, first: Mapping[str, Candidates]) -> list[Standing]:
+    """Each teacher as a set-up of its own (as chosen with BM25 or without), on the tests with known answers, where it
+    is certainly better than the base. They are told, not chosen."""
+    base, weights = Contender(BASE), _weigh(work, first)
+    found = []
+    for name in work.models.teachers:
+        contenders = [base, *all_contenders([name], reranker=False, larger=True)]
+        found.append(choose(hold_tournament(first, contenders, base, weights=weights, seed=work.seed), base))
+    return [standing for standing in found if standing.contender != base]
 
 
 def _measure_tests(
@@ -194,10 +208,16 @@ def _decide(
     judges: dict[str, float],
 ) -> Decision:
     base = Contender(BASE)
-    contenders = all_contenders(by, reranker=work.models.cross is not None)
+    contenders = [
+        contender
+        for name in by
+        for contender in all_contenders(
+            [name], reranker=work.models.cross is not None, larger=name in work.models.teachers
+        )
+    ]
     weights = _weigh(work, tests)
     standings = hold_tournament(tests, contenders, base, weights=weights, seed=work.seed)
-    alone = [standing for standing in standings if standing.contender.cost == (False, False)]
+    alone = [standing for standing in standings if standing.contender.is_alone]
     if labelled is None or work.labels is None:
         return Decision(standings, choose(standings, base), choose(alone, base), None, weights)
     split = _split_labels(work, labelled)
@@ -229,6 +249,7 @@ def _write(
     tests: dict[str, Candidates],
     labelled: LabelledCandidates | None,
     by: Sequence[str],
+    larger: list[Standing],
     weights: dict[str, float],
     above: float,
     seconds: float,
@@ -240,6 +261,7 @@ def _write(
     write_documents(work.out, work.documents.documents)
     all_tests: list[AnyTest] = [*collection.tests.values(), *work.judged]
     asked = {name: (test.queries, tests[name]) for name, test in collection.tests.items()}
+    shown = list(dict.fromkeys([*by, *(standing.contender.encoder for standing in larger)]))
     of_labels = None if work.labels is None or labelled is None else {LABELS: (work.labels.queries, labelled)}
     outcome = Outcome(
         folder=work.out,
@@ -262,7 +284,7 @@ def _write(
         standings=decision.standings,
         chosen=decision.chosen,
         encoder_alone=decision.alone,
-        latency=measure_latency(collection, list(by), work.models.cross, work.plan.best),
+        latency=measure_latency(collection, shown, work.models.cross, work.plan.best),
         changes=find_changes(collection.texts, of_labels or asked, base, chosen),
         plan=asdict(work.plan),
         seconds=seconds,
@@ -270,12 +292,13 @@ def _write(
         asked=work.asked,
         remarks=work.remarks,
         all_passages=work.all_passages,
-        weights=count_weights({name: collection.encoders[name] for name in by}, work.models.cross),
+        weights=count_weights({name: collection.encoders[name] for name in shown}, work.models.cross),
         labels=decision.labels,
         written=count_styles(work.written),
         rungs=work.rungs,
         refit=decision.refit,
         pretrained=work.pretrained,
+        larger=larger,
     )
     write_outcome(outcome)
     return outcome

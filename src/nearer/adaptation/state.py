@@ -54,6 +54,7 @@ class Work:
     remarks: list[str]
     writer: Writer | None = None
     pretrain: Pretraining | None = None
+    serve_teachers: bool = False
     workforce: Workforce | None = None
     students: dict[str, Path] = field(default_factory=dict)
     rungs: list[Rung] = field(default_factory=list)

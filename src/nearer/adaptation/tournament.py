@@ -21,8 +21,8 @@ from nearer.search.fusion import LEXICAL, RERANKER, fuse
 
 Values = NDArray[np.float64]
 
-# encoders: as it is; students of scored lists, of these at a higher learning rate, of pairs
-BASE, LISTS, FASTER, PAIRS = "base", "lists", "lists-faster", "pairs"
+# encoders: as it is; students of scored lists, of these at a higher learning rate, of pairs; one trained again
+BASE, LISTS, FASTER, PAIRS, REFIT = "base", "lists", "lists-faster", "pairs", "refit"
 CUT = 10
 WEIGHTS = (0.0, 0.3, 1.0)
 OF_WORDS = (*WEIGHTS, 3.0)  # a small or raw encoder knows less than BM25
@@ -97,11 +97,13 @@ class Candidates:
 
 @dataclass(frozen=True)
 class Contender:
-    """A set-up. encoder: its name; lexical, reranker: how much they count beside the vectors' 1."""
+    """A set-up. encoder: its name; lexical, reranker: how much they count beside the vectors' 1; larger: the encoder is
+    a teacher, which costs more than the base with each query and each document."""
 
     encoder: str
     lexical: float = 0.0
     reranker: float = 0.0
+    larger: bool = False
 
     @property
     def name(self) -> str:
@@ -115,9 +117,14 @@ class Contender:
         return {self.encoder: 1.0, LEXICAL: self.lexical, RERANKER: self.reranker}
 
     @property
-    def cost(self) -> tuple[bool, bool]:
-        """Comparable: a reranker costs far more than BM25, which costs more than nothing."""
-        return bool(self.reranker), bool(self.lexical)
+    def is_alone(self) -> bool:
+        """Whether it is an encoder with nothing beside it."""
+        return not self.reranker and not self.lexical
+
+    @property
+    def cost(self) -> tuple[bool, bool, bool]:
+        """Comparable: a reranker costs more than a larger encoder, and BM25 hardly more than nothing."""
+        return bool(self.reranker), self.larger, bool(self.lexical)
 
 
 @dataclass(frozen=True)
@@ -161,9 +168,11 @@ class Rung:
         return f"students after {self.step:,} steps, NDCG@10 of each alone: {scores}; {decided}"
 
 
-def all_contenders(encoders: Sequence[str], *, reranker: bool, lexical: bool = True) -> list[Contender]:
+def all_contenders(
+    encoders: Sequence[str], *, reranker: bool, lexical: bool = True, larger: bool = False
+) -> list[Contender]:
     return [
-        Contender(encoder, by_words, by_reranker)
+        Contender(encoder, by_words, by_reranker, larger)
         for encoder in encoders
         for by_words in (OF_WORDS if lexical else (0.0,))
         for by_reranker in (WEIGHTS if reranker else (0.0,))

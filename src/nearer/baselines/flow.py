@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -173,20 +172,9 @@ class Flow(nn.Module):
                 f"flow: is of vectors with {self.dimension} numbers, {encoder.name} gives {encoder.full_dimension} "
                 "before it is truncated."
             )
-        projections: Any = encoder.projections
         layers = [layer for step in self.steps for layer in step.dense(self.dimension)]
         facts = {"text": text, "sentences": self.sentences, "levels": LEVELS, "steps": STEPS, "width": WIDTH}
-        made = Encoder(
-            encoder.backbone,
-            encoder.tokenizer,
-            replace(encoder.settings, truncate_dim=None),
-            head=encoder.head if encoder.keeps_head else None,
-            projections=[*projections, *layers],
-            provenance={**encoder.provenance, "flow": facts},
-            name=f"{encoder.name} (flow)",
-        )
-        made.precision = encoder.precision
-        return made.eval().to(encoder.device)
+        return encoder.with_layers(layers, name=f"{encoder.name} (flow)", facts={"flow": facts})
 
 
 def _batches(count: int, epochs: int, seed: int) -> Iterator[Tensor]:

@@ -10,7 +10,7 @@ setting the sentences of SNLI and MNLI; any other text will do.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -89,22 +89,11 @@ class Whitening:
             raise SettingError(
                 f"whitening: is of vectors with {len(self.mean)} dimensions, {encoder.name} gives {encoder.dimension}."
             )
-        projections: Any = encoder.projections
         layer = self.dense()
         if encoder.full_dimension > encoder.dimension:  # of what is truncated the layer sees nothing
             layer = _widened(layer, encoder.full_dimension)
         facts = {"text": text, "sentences": self.sentences, "dimension": self.dimension}
-        whitened = Encoder(
-            encoder.backbone,
-            encoder.tokenizer,
-            replace(encoder.settings, truncate_dim=None),
-            head=encoder.head if encoder.keeps_head else None,
-            projections=[*projections, layer],
-            provenance={**encoder.provenance, "whitening": facts},
-            name=f"{encoder.name} (whitened)",
-        )
-        whitened.precision = encoder.precision
-        return whitened.eval().to(encoder.device)
+        return encoder.with_layers([layer], name=f"{encoder.name} (whitened)", facts={"whitening": facts})
 
 
 def _widened(layer: Dense, size: int) -> Dense:

@@ -85,6 +85,13 @@ def adapt(
             "sentences. Default: for a raw base the teacher, if one is trusted; else none."
         ),
     ] = None,
+    serve_teachers: Annotated[
+        bool,
+        typer.Option(
+            "--serve-teachers",
+            help="Let a teacher be chosen itself, if it is better than all that is as fast as the base.",
+        ),
+    ] = False,
     pooling: options.Pooling = None,
     asked_in: Annotated[
         AskedIn | None,
@@ -124,7 +131,7 @@ def adapt(
 ) -> None:
     """Make search better on your own documents, without labels, and prove it on documents that were kept back."""
     from nearer.adaptation.adapt import adapt as run
-    from nearer.adaptation.outcome import tell_labels
+    from nearer.adaptation.outcome import tell_labels, tell_teachers
     from nearer.adaptation.plan import MOST_QUERIES, Plan
 
     options.check_workers(engine, workers)
@@ -141,6 +148,7 @@ def adapt(
             llm=llm,
             llm_test=llm_test,
             pretrain=None if pretrain is None else pretrain.value,
+            serve_teachers=serve_teachers,
             pooling=pooling,
             asked_in=None if asked_in is None else asked_in.value,
             budget=budget,
@@ -165,7 +173,7 @@ def adapt(
         return
     show_table(_standings(outcome))
     put(str(outcome))
-    for line in tell_labels(outcome):
+    for line in [*tell_labels(outcome), *tell_teachers(outcome)]:
         put(line)
     put(f"page: {outcome.folder / 'report.html'}")
 

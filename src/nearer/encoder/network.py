@@ -150,6 +150,24 @@ class SentenceNetwork(nn.Module):
         other.precision = self.precision
         return other.eval()
 
+    def with_layers(self, layers: Sequence[Projection], *, name: str, facts: Mapping[str, Any]) -> Self:
+        """This encoder with layers behind what it gives; it shares all else with it.
+
+        The layers take whole vectors, so nothing is truncated any more. facts: of the layers, for the provenance.
+        """
+        projections: Any = self.projections
+        made = type(self)(
+            self.backbone,
+            self.tokenizer,
+            replace(self.settings, truncate_dim=None),
+            head=self.head if self.keeps_head else None,
+            projections=[*projections, *layers],
+            provenance={**self.provenance, **facts},
+            name=name,
+        )
+        made.precision = self.precision
+        return made.eval().to(self.device)
+
     def weights_changed(self) -> None:
         """To be said after weights were changed where torch does not count it, as a replayed step does."""
         self._lowered.forget()
