@@ -7,11 +7,11 @@
 # DOMAINS: a folder with collections in BEIR's layout; ONLY="cranfield cosqa" takes these alone. SEEDS: "0 1 2" unless
 # given. BUDGET: of one run, 10min unless given. AT_ONCE runs side by side, 3 unless given. ROWS="adapt gpl" takes these
 # rows alone: adapt; log (a second time with the collection's unlabelled_queries.txt, if it has one); llm (with queries
-# that the language model LLM writes, if one is given); tsdae (students start after TSDAE on the text); SimCSE and GPL
-# on the same text (GPL's margins with its own settings but GPL_STEPS steps, 3000 unless given, and query-like text
-# instead of written queries; and gpl-cosine, the same margins between cosines, by which nearer searches). MORE: further
-# options of adapt, such as "--most-steps 8000". Every run that is there is taken as it is; the last lines are the
-# table.
+# that the language model LLM writes, if one is given); serve (the teacher may be chosen itself); tsdae (students start
+# after TSDAE on the text); SimCSE and GPL on the same text (GPL's margins with its own settings but GPL_STEPS steps,
+# 3000 unless given, and query-like text instead of written queries; and gpl-cosine, the same margins between cosines,
+# by which nearer searches). MORE: further options of adapt, such as "--most-steps 8000". Every run that is there is
+# taken as it is; the last lines are the table.
 set -euo pipefail
 domains=$1 model=$2 teacher=$3 judge=$4 out=$5 seeds=${6:-0 1 2} budget=${7:-10min}
 rows=" ${ROWS:-adapt log llm simcse gpl} "
@@ -53,6 +53,7 @@ for domain in ${ONLY:-cranfield cosqa fiqa}; do
         if [[ $rows == *" llm "* && -n ${LLM:-} ]]; then
             at_once adapted "$domain-llm" "$seed" "$domain" --llm "$LLM"
         fi
+        if [[ $rows == *" serve "* ]]; then at_once adapted "$domain-serve" "$seed" "$domain" --serve-teachers; fi
         if [[ $rows == *" tsdae "* ]]; then at_once adapted "$domain-tsdae" "$seed" "$domain" --pretrain tsdae; fi
         if [[ $rows == *" log "* && -f $domains/$domain/unlabelled_queries.txt ]]; then
             at_once adapted "$domain-log" "$seed" "$domain" --queries "$domains/$domain/unlabelled_queries.txt"
