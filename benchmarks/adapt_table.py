@@ -58,9 +58,10 @@ def rows_of(results: Sequence[Mapping[str, Any]]) -> dict[str, list[float]]:
         rows["chosen set-up"].append(labels["chosen"]["by_test"]["labels"])
         rows["its gain"].append(labels["chosen"]["gain"])
         rows["best of all set-ups by labels"].append(max(value.values()))
-        for encoder in dict.fromkeys(contender.encoder for contender in value):
-            if encoder != BASE:
-                rows[f"student {encoder} alone"].append(value[Contender(encoder)])
+        for contender, score in value.items():
+            if contender.is_alone and contender.encoder != BASE:
+                who = "teacher" if contender.larger else "student"
+                rows[f"{who} {contender.encoder} alone"].append(score)
         for name, what in (("refit", "chosen set-up"), ("refit_alone", "its encoder alone")):
             if labels.get(name):
                 rows[f"{what}, trained again on all documents"].append(labels[name]["by_test"]["labels"])
