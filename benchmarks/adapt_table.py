@@ -60,7 +60,7 @@ def rows_of(results: Sequence[Mapping[str, Any]]) -> dict[str, list[float]]:
         rows["best of all set-ups by labels"].append(max(value.values()))
         for contender, score in value.items():
             if contender.is_alone and contender.encoder != BASE:
-                who = "teacher" if contender.larger else "student"
+                who = "teacher" if contender.teacher else "student"
                 rows[f"{who} {contender.encoder} alone"].append(score)
         for name, what in (("refit", "chosen set-up"), ("refit_alone", "its encoder alone")):
             if labels.get(name):

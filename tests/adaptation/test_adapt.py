@@ -250,15 +250,15 @@ def test_a_teacher_may_be_chosen_itself(
     monkeypatch.setattr(stages, "best_fusion", lambda *given: ({"teacher": 1.0}, 3.0))
 
     def take_teacher(standings: Sequence[Standing], base: Contender) -> Standing:
-        return next(each for each in standings if each.contender == Contender("teacher", larger=True))
+        return next(each for each in standings if each.contender == Contender("teacher", teacher=True))
 
     monkeypatch.setattr(stages, "choose", take_teacher)
     outcome = adapt(documents, tmp_path / "out", **models, teachers=[teacher], serve_teachers=True)
     assert isinstance(outcome, Outcome)
     assert not any(name.endswith(JUDGED) for name in outcome.tests)  # a teacher would agree with itself
-    of_teacher = [each.contender for each in outcome.standings if each.contender.larger]
+    of_teacher = [each.contender for each in outcome.standings if each.contender.teacher]
     assert len(of_teacher) == len(OF_WORDS) * len(WEIGHTS)
-    assert outcome.larger == []
+    assert outcome.teachers == []
     texts = ["the keeper repairs a kettle", "rain"]
     found, wanted = (nearer.Encoder.load(path, device="cpu").encode(texts) for path in (outcome.model, teacher))
     np.testing.assert_allclose(found, wanted, atol=1e-6)
@@ -275,21 +275,21 @@ def test_what_teachers_are_worth_themselves_is_measured_where_their_answers_are_
 
     def prefer_teacher(standings: Sequence[Standing], base: Contender) -> Standing:
         by_contender = {each.contender: each for each in standings}
-        return by_contender.get(Contender("teacher", larger=True), by_contender[base])
+        return by_contender.get(Contender("teacher", teacher=True), by_contender[base])
 
     monkeypatch.setattr(stages, "choose", prefer_teacher)
     outcome = adapt(documents, tmp_path / "out", **models, teachers=[teacher])
     assert isinstance(outcome, Outcome)
-    [larger] = outcome.larger
-    assert larger.contender.encoder == "teacher"
-    assert not any(name.endswith(JUDGED) for name in larger.by_test)
-    assert not any(each.contender.larger for each in outcome.standings)
+    [alone] = outcome.teachers
+    assert alone.contender.encoder == "teacher"
+    assert not any(name.endswith(JUDGED) for name in alone.by_test)
+    assert not any(each.contender.teacher for each in outcome.standings)
     assert outcome.latency["teacher"] > 0
     assert outcome.weights["teacher"] > 0
     taking_part = adapt(documents, tmp_path / "again", **models, teachers=[teacher], serve_teachers=True)
     assert isinstance(taking_part, Outcome)
-    same = next(each for each in taking_part.standings if each.contender == larger.contender)
-    assert same.by_test == pytest.approx(larger.by_test)
+    same = next(each for each in taking_part.standings if each.contender == alone.contender)
+    assert same.by_test == pytest.approx(alone.by_test)
 
 
 def test_labels_choose_and_measure(

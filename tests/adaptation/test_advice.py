@@ -68,8 +68,8 @@ def test_what_there_was_no_time_for(plan: dict[str, Any], title: str) -> None:
     assert titles(outcome) == [title, "More kinds of tests"]
 
 
-LARGER = Standing(
-    Contender("all-mpnet-base-v2", 0.3, larger=True),
+TEACHER = Standing(
+    Contender("all-mpnet-base-v2", 0.3, teacher=True),
     9.0,
     7.5,
     10.5,
@@ -77,10 +77,10 @@ LARGER = Standing(
 )
 
 
-def with_teacher(chosen: Standing = WHOLE, larger: Standing = LARGER, **changed: Any) -> Outcome:
-    outcome = make_outcome(chosen, larger=[larger], **changed)
-    outcome.latency[larger.contender.encoder] = 5 * outcome.latency[chosen.contender.encoder]
-    outcome.weights[larger.contender.encoder] = 4 * outcome.weights[chosen.contender.encoder]
+def with_teacher(chosen: Standing = WHOLE, teacher: Standing = TEACHER, **changed: Any) -> Outcome:
+    outcome = make_outcome(chosen, teachers=[teacher], **changed)
+    outcome.latency[teacher.contender.encoder] = 5 * outcome.latency[chosen.contender.encoder]
+    outcome.weights[teacher.contender.encoder] = 4 * outcome.weights[chosen.contender.encoder]
     return outcome
 
 
@@ -92,7 +92,7 @@ def test_a_teacher_that_is_better_itself() -> None:
         "on the tests with known answers all-mpnet-base-v2 + 0.3 × BM25 itself gains +8.9 points, lists + 0.3 × BM25 + "
         "1 × reranker +5.4; a query's vector takes 5.0 times as long, and the model has 4.0 times the weights"
     )
-    assert titles(outcome)[0] == "A larger encoder"
+    assert titles(outcome)[0] == "The teacher itself"
     assert "--serve-teachers" in find_advice(outcome)[0].option
 
 
@@ -106,9 +106,9 @@ def test_tests_as_judged_say_nothing_of_a_teacher() -> None:
 
 def test_a_teacher_that_is_hardly_better_itself() -> None:
     by_test = {name: value + 0.1 for name, value in WHOLE.by_test.items()}
-    outcome = with_teacher(larger=replace(LARGER, by_test=by_test))
+    outcome = with_teacher(teacher=replace(TEACHER, by_test=by_test))
     assert tell_teachers(outcome) == []
-    assert "A larger encoder" not in titles(outcome)
+    assert "The teacher itself" not in titles(outcome)
 
 
 def test_little_text_and_a_foreign_model() -> None:

@@ -94,13 +94,13 @@ def test_of_those_that_are_nearly_as_good_the_cheapest_is_chosen() -> None:
     assert choose([uncertain, base], BASE) == base
 
 
-def test_a_larger_encoder_costs_more_than_words_and_less_than_a_reranker() -> None:
+def test_a_teacher_costs_more_than_words_and_less_than_a_reranker() -> None:
     base = standing(BASE, 0.0, 0.0)
-    reranked, larger = standing(Contender("base", 0.0, 1.0), 5.0, 4.0), Contender("teacher", larger=True)
-    assert choose([reranked, standing(larger, 4.9, 4.0), base], BASE).contender == larger
+    reranked, teacher = standing(Contender("base", 0.0, 1.0), 5.0, 4.0), Contender("teacher", teacher=True)
+    assert choose([reranked, standing(teacher, 4.9, 4.0), base], BASE).contender == teacher
     hybrid = standing(Contender("student", 1.0), 4.9, 4.0)
-    assert choose([reranked, standing(larger, 5.0, 4.0), hybrid, base], BASE) == hybrid
-    assert choose([reranked, standing(larger, 6.0, 4.0), hybrid, base], BASE).contender == larger
+    assert choose([reranked, standing(teacher, 5.0, 4.0), hybrid, base], BASE) == hybrid
+    assert choose([reranked, standing(teacher, 6.0, 4.0), hybrid, base], BASE).contender == teacher
 
 
 def test_judges_are_trusted_by_what_they_know() -> None:

@@ -20,7 +20,7 @@ def test_means_and_deviations_over_seeds(tmp_path: Path) -> None:
             standing("lists", 0.3, 56 + more),
             standing("lists", 0.0, 53 + more),
             standing("base", 0.3, 52),
-            standing("large", 0.0, 55, larger=True),
+            standing("large", 0.0, 55, teacher=True),
             standing("base", 0.0, 50),
         ]
         labels = {

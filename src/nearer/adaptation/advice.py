@@ -55,7 +55,7 @@ def _teachers(outcome: Outcome) -> Iterator[Advice]:
     """A better encoder is at hand, if it may cost more."""
     for line in tell_teachers(outcome):
         yield Advice(
-            "A larger encoder",
+            "The teacher itself",
             f"{line[0].upper()}{line[1:]}. If that is not too slow, let it take part in the choice.",
             "--serve-teachers",
         )

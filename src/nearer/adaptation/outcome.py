@@ -82,7 +82,7 @@ class Outcome:
         rungs: Where students were compared on their way, and which were dropped.
         refit: The chosen student trained again on all documents, where there was time.
         pretrained: What the base learnt before it became a student: `tsdae`, `teacher` or nothing.
-        larger: Teachers that are certainly better than the base themselves, on the tests with known answers. They take
+        teachers: Those that are certainly better than the base themselves, on the tests with known answers. They take
             part in the choice only if asked for (serve_teachers), and are not here then.
     """
 
@@ -112,7 +112,7 @@ class Outcome:
     rungs: list[Rung] = field(default_factory=list)
     refit: Refit | None = None
     pretrained: str | None = None
-    larger: list[Standing] = field(default_factory=list)
+    teachers: list[Standing] = field(default_factory=list)
 
     @property
     def allows_training(self) -> bool:
@@ -155,7 +155,7 @@ def known_gain(outcome: Outcome, standing: Standing) -> float:
 def find_better_teachers(outcome: Outcome) -> list[Standing]:
     """Teachers that stand so far above what was chosen that it counts."""
     chosen = known_gain(outcome, outcome.chosen)
-    return [standing for standing in outcome.larger if least_gain(known_gain(outcome, standing)) > chosen]
+    return [standing for standing in outcome.teachers if least_gain(known_gain(outcome, standing)) > chosen]
 
 
 def tell_teachers(outcome: Outcome) -> list[str]:

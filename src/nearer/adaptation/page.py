@@ -126,8 +126,8 @@ def explain_encoders(outcome: Outcome) -> list[tuple[str, str]]:
         FASTER: f"{start}, trained to rank passages as the trusted judges do, at twice the learning rate",
         PAIRS: f"{start}, trained on pairs from the text: a title or heading and what stands below it",
     }
-    larger = [standing.contender.encoder for standing in outcome.standings if standing.contender.larger]
-    words |= {name: f"{name}, a teacher, as it is" for name in larger}
+    teachers = [standing.contender.encoder for standing in outcome.standings if standing.contender.teacher]
+    words |= {name: f"{name}, a teacher, as it is" for name in teachers}
     there = {standing.contender.encoder for standing in outcome.standings}
     there |= {name for rung in outcome.rungs for name in rung.scores}
     return [(name, words[name]) for name in words if name in there]

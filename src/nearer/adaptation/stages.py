@@ -97,8 +97,9 @@ def run_stages(work: Work) -> Outcome:
     left = parse_budget(work.asked["budget"]) - (time.perf_counter() - started) - trained_for
     if may_refit(work, decision.chosen.contender.encoder, students, held_out, left):
         decision = _refit(work, collection, decision, students, weights)
-    larger = [] if work.serve_teachers else _measure_teachers(work, first)
-    return _write(work, collection, decision, last, labelled, by, larger, weights, above, time.perf_counter() - started)
+    teachers = [] if work.serve_teachers else _measure_teachers(work, first)
+    seconds = time.perf_counter() - started
+    return _write(work, collection, decision, last, labelled, by, teachers, weights, above, seconds)
 
 
 def _measure_teachers(work: Work, first: Mapping[str, Candidates]) -> list[Standing]:
@@ -107,7 +108,7 @@ def _measure_teachers(work: Work, first: Mapping[str, Candidates]) -> list[Stand
     base, weights = Contender(BASE), _weigh(work, first)
     found = []
     for name in work.models.teachers:
-        contenders = [base, *all_contenders([name], reranker=False, larger=True)]
+        contenders = [base, *all_contenders([name], reranker=False, teachers=[name])]
         found.append(choose(hold_tournament(first, contenders, base, weights=weights, seed=work.seed), base))
     return [standing for standing in found if standing.contender != base]
 
@@ -208,13 +209,7 @@ def _decide(
     judges: dict[str, float],
 ) -> Decision:
     base = Contender(BASE)
-    contenders = [
-        contender
-        for name in by
-        for contender in all_contenders(
-            [name], reranker=work.models.cross is not None, larger=name in work.models.teachers
-        )
-    ]
+    contenders = all_contenders(by, reranker=work.models.cross is not None, teachers=work.models.teachers)
     weights = _weigh(work, tests)
     standings = hold_tournament(tests, contenders, base, weights=weights, seed=work.seed)
     alone = [standing for standing in standings if standing.contender.is_alone]
@@ -249,7 +244,7 @@ def _write(
     tests: dict[str, Candidates],
     labelled: LabelledCandidates | None,
     by: Sequence[str],
-    larger: list[Standing],
+    teachers: list[Standing],
     weights: dict[str, float],
     above: float,
     seconds: float,
@@ -261,7 +256,7 @@ def _write(
     write_documents(work.out, work.documents.documents)
     all_tests: list[AnyTest] = [*collection.tests.values(), *work.judged]
     asked = {name: (test.queries, tests[name]) for name, test in collection.tests.items()}
-    shown = list(dict.fromkeys([*by, *(standing.contender.encoder for standing in larger)]))
+    shown = list(dict.fromkeys([*by, *(standing.contender.encoder for standing in teachers)]))
     of_labels = None if work.labels is None or labelled is None else {LABELS: (work.labels.queries, labelled)}
     outcome = Outcome(
         folder=work.out,
@@ -298,7 +293,7 @@ def _write(
         rungs=work.rungs,
         refit=decision.refit,
         pretrained=work.pretrained,
-        larger=larger,
+        teachers=teachers,
     )
     write_outcome(outcome)
     return outcome

@@ -9,7 +9,7 @@ choice that labels would make. What is chosen must be better with certainty (the
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -97,13 +97,13 @@ class Candidates:
 
 @dataclass(frozen=True)
 class Contender:
-    """A set-up. encoder: its name; lexical, reranker: how much they count beside the vectors' 1; larger: the encoder is
-    a teacher, which costs more than the base with each query and each document."""
+    """A set-up. encoder: its name; lexical, reranker: how much they count beside the vectors' 1; teacher: whether the
+    encoder is one, which costs more than the base with each query and each document."""
 
     encoder: str
     lexical: float = 0.0
     reranker: float = 0.0
-    larger: bool = False
+    teacher: bool = False
 
     @property
     def name(self) -> str:
@@ -123,8 +123,8 @@ class Contender:
 
     @property
     def cost(self) -> tuple[bool, bool, bool]:
-        """Comparable: a reranker costs more than a larger encoder, and BM25 hardly more than nothing."""
-        return bool(self.reranker), self.larger, bool(self.lexical)
+        """Comparable: a reranker costs more than a teacher, and BM25 hardly more than nothing."""
+        return bool(self.reranker), self.teacher, bool(self.lexical)
 
 
 @dataclass(frozen=True)
@@ -169,10 +169,10 @@ class Rung:
 
 
 def all_contenders(
-    encoders: Sequence[str], *, reranker: bool, lexical: bool = True, larger: bool = False
+    encoders: Sequence[str], *, reranker: bool, lexical: bool = True, teachers: Collection[str] = ()
 ) -> list[Contender]:
     return [
-        Contender(encoder, by_words, by_reranker, larger)
+        Contender(encoder, by_words, by_reranker, teacher=encoder in teachers)
         for encoder in encoders
         for by_words in (OF_WORDS if lexical else (0.0,))
         for by_reranker in (WEIGHTS if reranker else (0.0,))
