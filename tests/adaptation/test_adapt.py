@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from test_made_tests import passage
 from typer.testing import CliRunner
@@ -18,12 +17,10 @@ import nearer
 from nearer.adaptation import adapt as arguments
 from nearer.adaptation import stages, students, workforce
 from nearer.adaptation.adapt import adapt
-from nearer.adaptation.advice import repeat_command
 from nearer.adaptation.models import name_teachers
 from nearer.adaptation.outcome import Outcome, tell_labels
 from nearer.adaptation.plan import Plan, make_plan, settle
 from nearer.adaptation.speeds import Speeds
-from nearer.adaptation.tournament import JUDGED, OF_WORDS, WEIGHTS, Contender, Standing
 from nearer.cli.main import app
 from nearer.errors import InputError, ModelError, PoolingError, SettingError
 from nearer.runs.folder import read_run
@@ -243,55 +240,6 @@ def test_an_interrupted_run_goes_on(
     assert found.standings == straight.standings
 
 
-@pytest.mark.usefixtures("small")
-def test_a_teacher_may_be_chosen_itself(
-    documents: Path, models: dict[str, Any], teacher: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(stages, "best_fusion", lambda *given: ({"teacher": 1.0}, 3.0))
-
-    def take_teacher(standings: Sequence[Standing], base: Contender) -> Standing:
-        return next(each for each in standings if each.contender == Contender("teacher", teacher=True))
-
-    monkeypatch.setattr(stages, "choose", take_teacher)
-    outcome = adapt(documents, tmp_path / "out", **models, teachers=[teacher], serve_teachers=True)
-    assert isinstance(outcome, Outcome)
-    assert not any(name.endswith(JUDGED) for name in outcome.tests)  # a teacher would agree with itself
-    of_teacher = [each.contender for each in outcome.standings if each.contender.teacher]
-    assert len(of_teacher) == len(OF_WORDS) * len(WEIGHTS)
-    assert outcome.teachers == []
-    texts = ["the keeper repairs a kettle", "rain"]
-    found, wanted = (nearer.Encoder.load(path, device="cpu").encode(texts) for path in (outcome.model, teacher))
-    np.testing.assert_allclose(found, wanted, atol=1e-6)
-    assert "teacher, a teacher, as it is" in (tmp_path / "out" / "report.html").read_text()
-    assert "--serve-teachers" in repeat_command(outcome)
-
-
-@pytest.mark.usefixtures("small")
-def test_what_teachers_are_worth_themselves_is_measured_where_their_answers_are_known(
-    documents: Path, models: dict[str, Any], teacher: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """In the same tests, among the same passages, as a run that lets them take part."""
-    monkeypatch.setattr(stages, "best_fusion", lambda *given: ({"teacher": 1.0}, 3.0))
-
-    def prefer_teacher(standings: Sequence[Standing], base: Contender) -> Standing:
-        by_contender = {each.contender: each for each in standings}
-        return by_contender.get(Contender("teacher", teacher=True), by_contender[base])
-
-    monkeypatch.setattr(stages, "choose", prefer_teacher)
-    outcome = adapt(documents, tmp_path / "out", **models, teachers=[teacher])
-    assert isinstance(outcome, Outcome)
-    [alone] = outcome.teachers
-    assert alone.contender.encoder == "teacher"
-    assert not any(name.endswith(JUDGED) for name in alone.by_test)
-    assert not any(each.contender.teacher for each in outcome.standings)
-    assert outcome.latency["teacher"] > 0
-    assert outcome.weights["teacher"] > 0
-    taking_part = adapt(documents, tmp_path / "again", **models, teachers=[teacher], serve_teachers=True)
-    assert isinstance(taking_part, Outcome)
-    same = next(each for each in taking_part.standings if each.contender == alone.contender)
-    assert same.by_test == pytest.approx(alone.by_test)
-
-
 def test_labels_choose_and_measure(
     documents: Path, models: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -451,10 +399,6 @@ class TestBadInput:
             adapt(documents, tmp_path / "out", teachers=["a/large", "a/large"])
         assert list(name_teachers(["a/large", "b/large", "base"])) == ["large", "b/large (teacher)", "base (teacher)"]
         assert list(name_teachers(["a/lists"])) == ["a/lists (teacher)"]  # a student's name
-
-    def test_no_teacher_that_could_serve(self, documents: Path, tmp_path: Path) -> None:
-        with pytest.raises(SettingError, match="serve_teachers: there is no teacher"):
-            adapt(documents, tmp_path / "out", serve_teachers=True)
 
     def test_a_script_that_the_base_does_not_know(self, models: dict[str, Any], tmp_path: Path) -> None:
         path, told = tmp_path / "foreign.jsonl", []
