@@ -146,7 +146,9 @@ def adapt(
     if pretrain == "teacher" and not teachers:
         raise SettingError("pretrain: there is no teacher to learn from; name one (--teacher).", argument="pretrain")
     if serve_teachers and not teachers:
-        raise SettingError("serve_teachers: there is no teacher; name one (--teacher).", argument="serve_teachers")
+        raise SettingError(
+            "serve_teachers: there is no teacher that could serve; name one with --teacher.", argument="serve_teachers"
+        )
     for name, value, fewest in (("seed", seed, 0), ("most_steps", most_steps, 0), ("most_queries", most_queries, 1)):
         if value is not None and value < fewest:
             raise SettingError(f"{name}: {value} is below {fewest}.", argument=name)

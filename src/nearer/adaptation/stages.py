@@ -103,8 +103,8 @@ def run_stages(work: Work) -> Outcome:
 
 
 def _measure_teachers(work: Work, first: Mapping[str, Candidates]) -> list[Standing]:
-    """Each teacher as a set-up of its own (as chosen with BM25 or without), on the tests with known answers, where it
-    is certainly better than the base. They are told, not chosen."""
+    """Teachers that are certainly better than the base themselves, by the tests with known answers: of each its best
+    set-up, with BM25 or without. The page tells them; they are not chosen."""
     base, weights = Contender(BASE), _weigh(work, first)
     found = []
     for name in work.models.teachers:

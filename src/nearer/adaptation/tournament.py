@@ -98,7 +98,7 @@ class Candidates:
 @dataclass(frozen=True)
 class Contender:
     """A set-up. encoder: its name; lexical, reranker: how much they count beside the vectors' 1; teacher: whether the
-    encoder is one, which costs more than the base with each query and each document."""
+    encoder is a teacher, which usually costs more than the base with each query and each document."""
 
     encoder: str
     lexical: float = 0.0
