@@ -61,9 +61,10 @@ function open(served) {
     showFields(view, served);
     views[view].refresh();
   };
-  /** Changes the state otherwise than by typing, and takes what was just typed with it. `step`: Back undoes it. */
+  /** Changes the state otherwise than by typing. `step`: Back undoes it, but never what was typed before it. */
   const go = (changes, step = false) => {
-    change({ query: query.value, list: list.value, ...changes }, { step });
+    change({ query: query.value, list: list.value }); // however soon after the last key
+    change(changes, { step });
     fill(served);
     show();
   };
