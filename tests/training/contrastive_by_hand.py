@@ -79,8 +79,8 @@ def arccse(trainer: Trainer, model: Any, number: int) -> Tensor:
     return torch.stack(losses).mean() + settings.order_weight * torch.stack(orders).mean()
 
 
-def consert(trainer: Trainer, model: Any, number: int) -> Tensor:
-    """Embeddings by hand: words, positions and kinds summed, normalised, then cut."""
+def changed_views(trainer: Trainer, model: Any, number: int) -> list[list[Tensor]]:
+    """Two views of each sentence. Embeddings by hand: words, positions and kinds summed, normalised, then cut."""
     passes = trainer.method.inputs(trainer.feed.batch(number)).passes
     encoder = model["encoder"]
     table = encoder.backbone.embeddings
@@ -102,12 +102,27 @@ def consert(trainer: Trainer, model: Any, number: int) -> Tensor:
                 states = states[0] if isinstance(states, tuple) else states
             found.append(torch.tanh(encoder.head.linear.weight @ states[0, 0] + encoder.head.linear.bias))
         views.append(found)
+    return views
+
+
+def consert(trainer: Trainer, model: Any, number: int) -> Tensor:
+    views = changed_views(trainer, model, number)
     losses = []
     for own, other in (views, views[::-1]):
         for i, vector in enumerate(own):
             near = (cosine(vector, other[i]) / 0.1).exp()
             far = [(cosine(vector, each[j]) / 0.1).exp() for each in views for j in range(len(own)) if j != i]
             losses.append(-(near / (near + torch.stack(far).sum())).log())
+    return torch.stack(losses).mean()
+
+
+def contrast_of_changed_views(trainer: Trainer, model: Any, number: int) -> Tensor:
+    """In one direction, from the first views to the second, at SimCSE's temperature."""
+    first, second = changed_views(trainer, model, number)
+    losses = []
+    for i, anchor in enumerate(first):
+        near = torch.stack([cosine(anchor, other) / 0.05 for other in second]).exp()
+        losses.append(-(near[i] / near.sum()).log())
     return torch.stack(losses).mean()
 
 

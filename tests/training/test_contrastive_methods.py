@@ -14,7 +14,7 @@ from test_method_contract import pack
 from two_processes import check_steps, two_beside_one
 
 from nearer.errors import SettingError
-from nearer.methods import ArcCSESettings, DCLRSettings
+from nearer.methods import ArcCSESettings, DCLRSettings, RankCSESettings
 from nearer.training import resume, train
 from nearer.training.trainer import Trainer
 from nearer.training.working_copy import WorkingCopy, is_frozen
@@ -61,6 +61,25 @@ class TestAgainstPlainLoops:
     def test_consert(self, make: Callable[..., Trainer], views: tuple[str, str]) -> None:
         trainer = make("consert", first_view=views[0], second_view=views[1])
         same_losses(trainer, lambda model, step: by_hand.consert(trainer, model, step))
+
+    def test_consert_s_views_under_rankcse_are_settings(self, make_trainer: Callable[..., Trainer]) -> None:
+        alone = {"ranking_weight": 0, "consistency_weight": 0, "first_view": "feature_cutoff", "second_view": "shuffle"}
+        trainer = make_trainer(method="rankcse", dropout=0.0, **alone)
+        same_losses(trainer, lambda model, step: by_hand.contrast_of_changed_views(trainer, model, step))
+
+    @pytest.mark.parametrize("method", ["rankcse", "rankencoder"])
+    def test_other_losses_see_these_views_too(
+        self, make_trainer: Callable[..., Trainer], take_steps: TakeSteps, method: str
+    ) -> None:
+        settings = {"method": method, "teachers": ["mpnet"], "dropout": 0.0, "lower_threshold": -1.0}
+        if method == "rankcse":
+            del settings["lower_threshold"]
+        cut = {"first_view": "token_cutoff", "second_view": "token_cutoff"}
+        found = take_steps(make_trainer(**settings, **cut), 3)
+        alike = take_steps(make_trainer(**settings, **cut, cutoff_rate=1e-6), 3)  # nothing is cut
+        assert ((found - alike).abs() > 1e-4).all()
+        for other in (make_trainer(**settings, **cut, piece=3), pack(make_trainer(**settings, **cut))):
+            torch.testing.assert_close(take_steps(other, 3), found, atol=1e-4, rtol=1e-3)
 
     def test_dclr(self, make: Callable[..., Trainer]) -> None:
         trainer = make("dclr", noise_steps=0)
@@ -206,6 +225,10 @@ class TestBadInput:
         del trainer.encoder.backbone.embeddings.position_embeddings
         with pytest.raises(SettingError, match=r"shuffle needs position embeddings, and BertModel .* has none"):
             trainer.method.prepare(trainer.encoder)
+
+    def test_cut_embeddings_in_two_templates(self) -> None:
+        with pytest.raises(ValueError, match="second_template: first_view and second_view are for views in one"):
+            RankCSESettings(teachers=["x"], first_view="shuffle", second_template="sncse")
 
     def test_no_room_for_sentences(self, recipe: Path, corpus: Path, tmp_path: Path) -> None:
         with pytest.raises(SettingError, match="repetition_room: 13 of max_length=16 leaves no room"):

@@ -1,23 +1,18 @@
-"""What the methods with templates share: a sentence in two templates, and a head that is for training only.
-
-`SentenceViews` is for methods that also work without a template.
-"""
+"""What the methods with templates share: a sentence in two templates, and a head that is for training only."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated
 
 import numpy as np
-from pydantic import AfterValidator, BaseModel, Field
-from torch import Tensor, nn
+from pydantic import AfterValidator
 
 from nearer.encoder import Encoder
 from nearer.encoder.parts import Dense, new_head
 from nearer.encoder.template import Template, named_template, read_template
-from nearer.encoder.views import views_differ
 from nearer.errors import SettingError
-from nearer.methods.contract import Ids, Modules, Pass
+from nearer.methods.contract import Ids, Pass
 
 TemplateText = Annotated[str, AfterValidator(named_template)]  # given as a name, or as it is
 
@@ -72,62 +67,11 @@ class PromptViews:
         )
 
 
-class SecondTemplateSettings(BaseModel):
-    """What a recipe can set of two templates, for methods that also work without them."""
-
-    second_template: TemplateText | None = Field(
-        None,
-        description="template of the second view; both views then pass a head that is for training only, as in "
-        "PromptBERT. null: both are in the model's own template, if it has one",
-    )
-
-
 def training_head(encoder: Encoder) -> Dense:
     """SimCSE's head as a module of the method's own: what is saved has none."""
     if encoder.head is not None:
         raise SettingError("head: this method has a head of its own, for training only; set head=false.")
     return new_head(encoder.dimension).to(encoder.device)
-
-
-class SentenceViews:
-    """Two views of each sentence: by dropout; or, with `second_template`, in two templates and through a head.
-
-    may_be_one: where both views are the same, compute one pass and take it for both.
-    """
-
-    prompts: PromptViews | None = None
-    head: Dense | None = None
-    one = False
-
-    def __init__(
-        self,
-        encoder: Encoder,
-        settings: SecondTemplateSettings,
-        max_length: int | None,
-        *,
-        may_be_one: bool = False,
-    ) -> None:
-        if settings.second_template is not None:
-            self.prompts = PromptViews(encoder, settings.second_template, max_length)
-            self.head = training_head(encoder)
-        elif may_be_one:
-            self.one = not views_differ(encoder)
-
-    def modules(self) -> dict[str, nn.Module]:
-        return {} if self.head is None else {"head": self.head}
-
-    def passes(self, rows: Sequence[Ids]) -> dict[str, Pass]:
-        if self.prompts is not None:
-            return {"first": self.prompts.in_first(rows), "second": self.prompts.in_second(rows)}
-        return {"first": Pass(rows)} if self.one else {"first": Pass(rows), "second": Pass(rows)}
-
-    def vectors(self, of_passes: Mapping[str, Tensor], modules: Modules) -> tuple[Tensor, Tensor]:
-        first = of_passes["first"]
-        second = first if self.one else of_passes["second"]
-        if self.head is None:
-            return first, second
-        head = modules["head"]
-        return head(first), head(second)
 
 
 def _pass_of(rows: list[Ids], template: Template) -> Pass:

@@ -18,7 +18,7 @@ from nearer.methods.bounds import Temperature, Weight
 from nearer.methods.contract import Batch, Inputs, Losses, Method, Modules, Outputs
 from nearer.methods.facts import ACL_2023, MethodFacts, Paper
 from nearer.methods.momentum_queue import MomentumQueue, QueueSettings
-from nearer.methods.prompt_views import SecondTemplateSettings, SentenceViews
+from nearer.methods.sentence_views import SentenceViews, SentenceViewSettings
 from nearer.objectives import contrast, info_nce, list_mle, list_net, ranking_consistency
 from nearer.objectives.similarity import similarities
 from nearer.teachers import TeacherList, Teachers
@@ -26,7 +26,7 @@ from nearer.teachers.teacher import TeacherLength, longest_for_teachers, reading
 from nearer.text.reading import Reading
 
 
-class RankCSESettings(QueueSettings, SecondTemplateSettings):
+class RankCSESettings(QueueSettings, SentenceViewSettings):
     """What a RankCSE recipe can set beside the loop's settings."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
@@ -117,9 +117,9 @@ class RankCSE(Method):
         self.teachers = Teachers(settings.teachers if ranks else [], settings.teacher_weights if ranks else None)
 
     def relies_on_dropout(self, data: str) -> bool:
-        # the ranking alone has the teachers to learn from, whatever the views; two templates differ by themselves
+        # the ranking alone has the teachers to learn from, whatever the views
         contrasts = self.settings.contrastive_weight or self.settings.consistency_weight
-        return bool(contrasts) and self.settings.second_template is None
+        return bool(contrasts) and self.settings.views_differ_by_dropout
 
     def prepare(
         self,
@@ -151,7 +151,7 @@ class RankCSE(Method):
             # in which order sentences stand that a teacher finds equally near
             given["tie_breaker"] = batch.common_random.random(len(batch.records), dtype="float32")
         queued = {} if self.queue is None else self.queue.passes(rows)
-        return Inputs({**self.views.passes(rows), **queued}, given)
+        return Inputs({**self.views.passes(rows, batch.random), **queued}, given)
 
     def loss(self, outputs: Outputs, given: Mapping[str, Tensor], modules: Modules) -> Losses:
         settings = self.settings

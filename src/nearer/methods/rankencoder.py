@@ -20,7 +20,7 @@ from nearer.methods.bounds import Temperature, Weight
 from nearer.methods.contract import Batch, Inputs, Losses, Method, Modules, Outputs, Saveable
 from nearer.methods.facts import ACL_2023, MethodFacts, Paper
 from nearer.methods.masked_language import MODULE, PASS, MaskedLanguage
-from nearer.methods.prompt_views import SecondTemplateSettings, SentenceViews
+from nearer.methods.sentence_views import SentenceViews, SentenceViewSettings
 from nearer.objectives import contrast, rank_regression
 from nearer.objectives.similarity import similarities
 from nearer.teachers import CorpusCovariance, CorpusRanks, RankEncoder, Teacher, TeacherList
@@ -34,7 +34,7 @@ RELEASED_UPPER = 0.9999
 LARGEST_CORPUS = 100_000_000
 
 
-class RankEncoderSettings(SecondTemplateSettings):
+class RankEncoderSettings(SentenceViewSettings):
     """What a RankEncoder recipe can set beside the loop's settings."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
@@ -132,7 +132,7 @@ class RankEncoderTraining(Method):
         self.mlm = MaskedLanguage(settings.mlm_rate) if settings.mlm_weight else None
 
     def relies_on_dropout(self, data: str) -> bool:
-        return self.settings.second_template is None
+        return self.settings.views_differ_by_dropout
 
     def modules(self) -> nn.ModuleDict:
         return nn.ModuleDict({**self.views.modules(), **({} if self.mlm is None else {MODULE: self.mlm.head})})
@@ -166,7 +166,7 @@ class RankEncoderTraining(Method):
         if len(batch.fields) > 1:
             raise InputError("RankEncoder learns from sentences alone: set data=sentences.")
         rows = batch.fields[0]
-        passes = self.views.passes(rows)
+        passes = self.views.passes(rows, batch.random)
         if self.mlm is not None:
             passes[PASS] = self.mlm.masked([*rows, *rows], batch)
         return Inputs(passes, {"teacher": self.teacher.of(batch.records)})

@@ -49,6 +49,7 @@ def make_trainer(make_trainer: Callable[..., Trainer]) -> Callable[..., Trainer]
         {"precision": "bf16", "kind": "roberta", "weight_decay": 0.1},
         {"precision": "float32", "method": "rankcse", "teachers": ["bert", "mpnet"], "teacher_weights": [1, 2]},
         {"precision": "float32", "method": "rankcse", "teachers": ["mpnet"], "ranking": "list_mle"},
+        {"precision": "float32", "method": "rankcse", "teachers": ["mpnet"], "first_view": "feature_cutoff"},
         {"precision": "float32", "method": "debcse", "data": "triplets"},
         {"precision": "float32", "method": "debcse", "data": "triplets", "as_printed": True, "mined_positives": False},
         {"precision": "float32", "method": "rankencoder", "teachers": ["mpnet"], "lower_threshold": -1.0},
