@@ -180,7 +180,7 @@ class TestGoingOn:
             return advance(self)
 
         monkeypatch.setattr(Trainer, "advance", stop)
-        with pytest.raises(LeagueStopped, match=r"stopped in trial 2 of 4 after its step 2; the same command goes on"):
+        with pytest.raises(LeagueStopped, match=r"stopped in run 2 of 8 after its step 2; the same command goes on"):
             league(ground.file, ground.out)
         partly = league(ground.file, ground.out, run=False)
         assert partly.divisions[0].standings == []
@@ -258,9 +258,10 @@ class TestMethodsFromOutside:
         assert len(found["half"].seeds) == len(found["simcse"].seeds) == 1
         assert [trial.state for trial in found["half"].trials] == ["finished", "failed"]
         assert sum("IndexError" in failure for failure in outcome.failures) == 2 + 1
-        *trials, last = [line for line in said if line.startswith("trial ")]
-        assert len(trials) == 5
-        assert all(re.search(r"; about \d.* left$", line) for line in trials)
+        *lines, last = [line for line in said if re.match(r"(trial|run) \d", line)]
+        assert len([line for line in lines if line.startswith("trial ")]) == 6
+        assert last.startswith("run 8 of 8: ")
+        assert all(re.search(r"; about \d.* left$", line) for line in lines)
         assert "left" not in last
 
     def test_what_all_runs_remark_is_said_once(self, ground: Ground, capsys: pytest.CaptureFixture[str]) -> None:
@@ -350,3 +351,25 @@ def test_a_process_that_dies_costs_its_own_run(
     found = standings(outcome)
     assert "its process ended with 3" in " ".join(outcome.failures)
     assert {name for name in found if found[name].seeds} == set(others)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("own_method")  # which forgets it afterwards
+def test_a_slow_trial_holds_no_other_method(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The slow one ends only when another method's chosen setting is being run with its second seed."""
+    simcse = ground.values["methods"]["simcse"]
+    awaited = ground.out / "tiny/simcse/temperature=0.05/seed-1/config.yaml"
+    waits = f"""
+            import pathlib, time
+            until = time.monotonic() + 300
+            while not pathlib.Path({str(awaited)!r}).exists() and time.monotonic() < until:
+                time.sleep(0.1)
+            assert pathlib.Path({str(awaited)!r}).exists(), "nothing else was run"
+"""
+    slow = OWN.replace('            raise IndexError("the method\'s own mistake")\n', waits)
+    (ground.folder / "waiting_method_of_a_test.py").write_text(slow)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    own = {"method": "waiting_method_of_a_test:Own", "settings": {**simcse["settings"], "fails": True}}
+    outcome = league(ground.write(methods={"own": own, "simcse": simcse}, trials=1), ground.out, workers=2)
+    assert outcome.failures == []
+    assert {name: len(found.seeds) for name, found in standings(outcome).items()} == {"own": 2, "simcse": 2}

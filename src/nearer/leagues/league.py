@@ -5,14 +5,15 @@ OUT/BACKBONE/METHOD/METHOD.yaml     the settings that its trials do not change
 OUT/BACKBONE/METHOD/POINT/seed-N    a run (`runs.py`)
 OUT/results.json, league.html       what was found
 
-First all trials of all methods, with one seed each. Then what the dev set chose of them, with every seed; these models
-alone meet the tests.
+First the trials of all methods, with one seed each. What the dev set chose of a method's trials is then run with every
+seed, as soon as a worker is free; these models alone meet the tests.
 """
 
 from __future__ import annotations
 
 import shutil
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -244,63 +245,106 @@ def _play(
     for standing in standings:
         _write_recipe(folder, standing.entry)
     with make_workers(engine, workers, progress=progress) as workforce:
-        trials = [
-            (standing, number) for standing in standings for number, run in enumerate(standing.trials) if _is_left(run)
-        ]
-        jobs = [_job(folder, file, each.entry, each.trials[number], ()) for each, number in trials]
-
-        def end_trial(number: int, run: SweepRun) -> None:
-            standing, trial = trials[number]
-            standing.trials[trial] = run
-            tidy([point for point in standing.points if point.ended], keep_models=False)
-
-        _do_all("trial", jobs, workforce, end_trial, say)
-        finals: list[tuple[Progress, int]] = []
-        for standing in standings:
-            if standing.chosen is None:
-                say(f"{standing.entry.name}: all trials failed ({standing.trials[0].reason})")
-                continue
-            plans = _final_plans(standing, file.plan.seeds)
-            standing.finals = _find(folder, standing.entry, plans)
-            for number, (run, plan) in enumerate(zip(standing.finals, plans, strict=True)):
-                scored = is_scored(run.folder, tests)
-                if run.state == "finished" and not scored and run.model is None:
-                    say(f"{standing.entry.name}, seed {run.seed}: its model was removed, and is trained again")
-                    standing.finals[number] = start_anew(run, plan)
-                if not (run.state == "finished" and scored):
-                    finals.append((standing, number))
-        jobs = [
-            _job(folder, file, each.entry, each.finals[number], tuple(file.plan.test_on)) for each, number in finals
-        ]
-
-        def end_final(number: int, run: SweepRun) -> None:
-            standing, seed = finals[number]
-            standing.finals[seed] = run
-            if run.state == "finished":
-                shutil.rmtree(run.folder / "checkpoints", ignore_errors=True)
-
-        _do_all("run", jobs, workforce, end_final, say)
+        _Schedule(folder, file, standings, tests, say).work_off(workforce)
     if not keep_models:
         for standing in standings:
             for run in _scored(standing, tests):
                 shutil.rmtree(run.folder / "model", ignore_errors=True)
 
 
-def _do_all(what: str, jobs: Sequence[Job], workforce: Workers, end: Callable[[int, SweepRun], None], say: Say) -> None:
-    """Tell of each job as it ends; Ctrl-C keeps what was reached."""
-    numbers = {id(job): number for number, job in enumerate(jobs)}
-    ended, started = 0, time.monotonic()
-    try:
-        for job, run in workforce.do(jobs):
-            ended += 1
-            end(numbers[id(job)], run)
-            came = f"dev {run.dev:.2f}" if run.state == "finished" else f"failed: {run.reason}"
-            say(f"{what} {ended} of {len(jobs)}: {job.label}: {came}{_time_left(started, ended, len(jobs))}")
-    except KeyboardInterrupt as stop:
-        step = f" after its step {stop.step}" if isinstance(stop, Interrupted) else ""
-        raise LeagueStopped(
-            f"stopped in {what} {ended + 1} of {len(jobs)}{step}; the same command goes on from there"
-        ) from None
+@dataclass
+class _Task:
+    """number: of the trial, or of the seed."""
+
+    job: Job
+    standing: Progress
+    number: int
+    is_trial: bool
+
+
+class _Schedule:
+    """What is left to run, in the order of `jobs`.
+
+    A method's runs of its chosen setting are added when its last trial has ended, so that no worker waits for the
+    trials of other methods.
+    """
+
+    def __init__(
+        self, folder: Path, file: LeagueFile, standings: Sequence[Progress], tests: Sequence[str], say: Say
+    ) -> None:
+        self.folder, self.file, self.tests, self.say = folder, file, tests, say
+        self.jobs: deque[Job] = deque()
+        self.tasks: dict[int, _Task] = {}  # by the job's id
+        self.ended = 0
+        self.expected = 0  # jobs of methods whose trials have not ended
+        for standing in standings:
+            for number, run in enumerate(standing.trials):
+                if _is_left(run):
+                    self._add(standing, number, run, is_trial=True)
+        for standing in standings:
+            if self._has_trials(standing):
+                self.expected += len(file.plan.seeds)
+            else:
+                self._add_runs_of_chosen(standing)
+
+    def work_off(self, workforce: Workers) -> None:
+        """Tell of each job as it ends; Ctrl-C keeps what was reached."""
+        started = time.monotonic()
+        try:
+            for job, run in workforce.do(self.jobs):
+                task = self.tasks.pop(id(job))
+                self.ended += 1
+                self._end(task, run)
+                came = f"dev {run.dev:.2f}" if run.state == "finished" else f"failed: {run.reason}"
+                what = "trial" if task.is_trial else "run"
+                left = _time_left(started, self.ended, self._total)
+                self.say(f"{what} {self.ended} of {self._total}: {job.label}: {came}{left}")
+                if task.is_trial and not self._has_trials(task.standing):
+                    self.expected -= len(self.file.plan.seeds)
+                    self._add_runs_of_chosen(task.standing)
+        except KeyboardInterrupt as stop:
+            step = f" after its step {stop.step}" if isinstance(stop, Interrupted) else ""
+            raise LeagueStopped(
+                f"stopped in run {self.ended + 1} of {self._total}{step}; the same command goes on from there"
+            ) from None
+
+    @property
+    def _total(self) -> int:
+        return self.ended + len(self.tasks) + self.expected
+
+    def _has_trials(self, standing: Progress) -> bool:
+        return any(task.is_trial and task.standing is standing for task in self.tasks.values())
+
+    def _add(self, standing: Progress, number: int, run: SweepRun, *, is_trial: bool) -> None:
+        tests = () if is_trial else tuple(self.file.plan.test_on)
+        job = _job(self.folder, self.file, standing.entry, run, tests)
+        self.tasks[id(job)] = _Task(job, standing, number, is_trial)
+        self.jobs.append(job)
+
+    def _add_runs_of_chosen(self, standing: Progress) -> None:
+        if standing.chosen is None:
+            self.say(f"{standing.entry.name}: all trials failed ({standing.trials[0].reason})")
+            return
+        plans = _final_plans(standing, self.file.plan.seeds)
+        standing.finals = _find(self.folder, standing.entry, plans)
+        for number, (run, plan) in enumerate(zip(standing.finals, plans, strict=True)):
+            scored = is_scored(run.folder, self.tests)
+            if run.state == "finished" and not scored and run.model is None:
+                self.say(f"{standing.entry.name}, seed {run.seed}: its model was removed, and is trained again")
+                standing.finals[number] = start_anew(run, plan)
+            if not (run.state == "finished" and scored):
+                self._add(standing, number, standing.finals[number], is_trial=False)
+
+    @staticmethod
+    def _end(task: _Task, run: SweepRun) -> None:
+        standing = task.standing
+        if task.is_trial:
+            standing.trials[task.number] = run
+            tidy([point for point in standing.points if point.ended], keep_models=False)
+            return
+        standing.finals[task.number] = run
+        if run.state == "finished":
+            shutil.rmtree(run.folder / "checkpoints", ignore_errors=True)
 
 
 def _time_left(started: float, ended: int, jobs: int) -> str:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
@@ -28,8 +29,8 @@ VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
 class Workers(Protocol):
-    def do(self, jobs: Sequence[Job]) -> Iterator[tuple[Job, SweepRun]]:
-        """Each job with what came of it, as they end."""
+    def do(self, jobs: deque[Job]) -> Iterator[tuple[Job, SweepRun]]:
+        """Each job with what came of it, as they end. They are taken from the front; more may be added meanwhile."""
 
 
 class OneByOne:
@@ -39,8 +40,9 @@ class OneByOne:
         self.progress = progress
         self.said: set[str] = set()
 
-    def do(self, jobs: Sequence[Job]) -> Iterator[tuple[Job, SweepRun]]:
-        for job in jobs:
+    def do(self, jobs: deque[Job]) -> Iterator[tuple[Job, SweepRun]]:
+        while jobs:
+            job = jobs.popleft()
             with each_line_once(self.said):
                 run = do_job(job, progress=self.progress)
             yield job, run
@@ -82,12 +84,11 @@ class SideBySide:
         for worker in (*self.idle, *self.busy):
             worker.process.join()
 
-    def do(self, jobs: Sequence[Job]) -> Iterator[tuple[Job, SweepRun]]:
-        waiting = list(jobs)
-        while waiting or self.busy:
-            while waiting and len(self.busy) < self.workers:
+    def do(self, jobs: deque[Job]) -> Iterator[tuple[Job, SweepRun]]:
+        while jobs or self.busy:
+            while jobs and len(self.busy) < self.workers:
                 worker = self.idle.pop() if self.idle else self._start()
-                self.busy[worker] = waiting.pop(0)
+                self.busy[worker] = jobs.popleft()
                 worker.connection.send(self.busy[worker])
             for worker in self._ended():
                 job = self.busy.pop(worker)
@@ -156,16 +157,15 @@ class OverRay(RayWorkforce):
     def __init__(self, *, workers: int | None) -> None:
         super().__init__("a league with --engine ray", workers=workers, gpus=None)
 
-    def do(self, jobs: Sequence[Job]) -> Iterator[tuple[Job, SweepRun]]:
+    def do(self, jobs: deque[Job]) -> Iterator[tuple[Job, SweepRun]]:
         import ray
 
         # a worker process for each run: what one leaves on its GPU is gone before the next begins
         remote = ray.remote(max_calls=1, max_retries=0, **self.resources)(_do_in_worker)
         under_way: dict[Any, Job] = {}
-        waiting = list(jobs)
-        while waiting or under_way:
-            while waiting and len(under_way) < self.workers:
-                job = waiting.pop(0)
+        while jobs or under_way:
+            while jobs and len(under_way) < self.workers:
+                job = jobs.popleft()
                 under_way[remote.remote(job, str(Path.cwd()))] = job
             [ended], _ = ray.wait(list(under_way), num_returns=1)
             job = under_way.pop(ended)
