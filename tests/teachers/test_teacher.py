@@ -172,6 +172,21 @@ class TestScores:
         assert len(teachers.members) == 2
         assert teachers.given(np.array([13]))["teacher1"].shape == (1, 32)
 
+    def test_of_a_part_of_the_text_nothing_else_is_asked(self, tiny_model: Tiny, text: Path, watch: Watch) -> None:
+        reading = read_sentences(text)
+        wanted = np.zeros(len(list(reading)), dtype=bool)
+        wanted[[1, 4]] = True
+        teacher = Teacher(TeacherSettings(model=str(tiny_model("mpnet")), pooling="mean"), CPU)
+        teacher.learn(reading, wanted=wanted)
+        assert watch.sentences == 2
+        part = teacher.of(np.array([4, 1]))
+        with pytest.raises(AssertionError, match="not wanted"):
+            teacher.of(np.array([1, 2]))
+        teacher = Teacher(TeacherSettings(model=str(tiny_model("mpnet")), pooling="mean"), CPU)
+        teacher.learn(reading)  # which is known in part alone
+        assert watch.sentences == len(set(reading))
+        np.testing.assert_array_equal(teacher.of(np.array([4, 1])), part)
+
     def test_each_has_an_identity_also_two_of_one_model(self, tiny_model: Tiny, text: Path) -> None:
         folder = str(tiny_model("bert"))
         teachers = Teachers([TeacherSettings(model=folder, pooling=pooling) for pooling in ("cls", "mean")], None)

@@ -47,6 +47,21 @@ def test_any_step_can_be_asked_for_first(plan: tuple[int, int, int, bool, int], 
     np.testing.assert_array_equal(walked.batch(step), jumped.batch(step))
 
 
+@settings(max_examples=50, deadline=None)
+@given(plans, st.integers(0, 40))
+def test_which_records_a_run_sees(plan: tuple[int, int, int, bool, int], batches: int) -> None:
+    if plan[0] < plan[1]:
+        return
+    made = make(*plan)
+    seen = made.seen(batches)
+    if batches >= made.steps_per_epoch:
+        assert seen is None
+        return
+    assert seen is not None
+    drawn = {int(record) for step in range(batches) for record in made.batch(step)}
+    assert set(np.flatnonzero(seen).tolist()) == drawn
+
+
 def test_seeds_and_epochs_draw_other_orders() -> None:
     first, other = make(60, 6, 0, True, 0), make(60, 6, 1, True, 0)
     assert first.batch(0).tolist() != other.batch(0).tolist()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,8 @@ from nearer.encoder import Encoder
 from nearer.errors import InputError, PoolingError, SettingError
 from nearer.methods import Batch, RankCSE
 from nearer.methods.contract import Inputs
-from nearer.teachers import RankEncoder, VectorStore
+from nearer.teachers import RankEncoder, Teacher, TeacherSettings, VectorStore
+from nearer.text import read_sentences
 from nearer.training import resume, train
 from nearer.training.loop import Interrupted
 from nearer.training.trainer import Trainer
@@ -46,6 +48,24 @@ def ranking_recipe(recipe: Path, tmp_path: Path) -> Callable[..., Path]:
 
 def metrics(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+@pytest.mark.parametrize("method", ["rankcse", "dclr"])
+def test_teachers_read_what_the_run_will_see(
+    method: str, ranking_recipe: Callable[..., Path], corpus: Path, teacher: Path, tmp_path: Path
+) -> None:
+    settings = {"max_steps": 3, "select_on": [], "test_on": []}
+    run = partial(train, ranking_recipe(method), corpus, teachers=[teacher], settings=settings)
+    run(out=tmp_path / "part")
+    store = VectorStore(Encoder.load(teacher, device="cpu"))
+    # the student reads fewer tokens, so the teacher is another one; its folder is the only one
+    [folder] = store.folder.parent.iterdir()
+    assert (folder / "keys.bin").stat().st_size == 16 * 3 * 8
+    Teacher(TeacherSettings(model=str(teacher)), torch.device("cpu"), longest=16).learn(read_sentences(corpus))
+    run(out=tmp_path / "whole")
+    assert (folder / "keys.bin").stat().st_size > 16 * 3 * 8
+    for part, whole in zip(metrics(tmp_path / "part"), metrics(tmp_path / "whole"), strict=True):
+        assert part.get("loss") == pytest.approx(whole.get("loss"), rel=1e-3)
 
 
 @pytest.mark.parametrize("ranking", ["list_net", "list_mle"])

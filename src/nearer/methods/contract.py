@@ -166,6 +166,9 @@ class Method(ABC):
     facts: ClassVar[MethodFacts]
     Settings: ClassVar[type[BaseModel]]
     draws_rows: ClassVar[bool] = False
+    # which records the steps of the run will see, where a run ends before it has seen all; known before `prepare`.
+    # Not for methods that have topics
+    seen: NDArray[np.bool_] | None = None
     settings: Any
 
     def __init__(self, settings: Any) -> None:

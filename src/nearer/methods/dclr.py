@@ -109,7 +109,7 @@ class DCLR(Method):
     ) -> list[str]:
         self.dimension = encoder.dimension
         longest = longest_for_teachers(self.settings.teacher_max_length, max_length)
-        self.teachers.prepare(reading, encoder.device, longest=longest, progress=progress)
+        self.teachers.prepare(reading, encoder.device, longest=longest, wanted=self.seen, progress=progress)
         return reading_remark(self.teachers.members, max_length)
 
     def inputs(self, batch: Batch) -> Inputs:

@@ -130,7 +130,7 @@ class RankCSE(Method):
         progress: bool = False,
     ) -> list[str]:
         longest = longest_for_teachers(self.settings.teacher_max_length, max_length)
-        self.teachers.prepare(reading, encoder.device, longest=longest, progress=progress)
+        self.teachers.prepare(reading, encoder.device, longest=longest, wanted=self.seen, progress=progress)
         if self.settings.queue_size:
             self.queue = MomentumQueue(self.settings, encoder)
         self.views = SentenceViews(encoder, self.settings, max_length, may_be_one=True)

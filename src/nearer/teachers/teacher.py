@@ -159,15 +159,17 @@ class Teacher:
         """How many tokens of a sentence it reads."""
         return self.store.encoder.settings.max_length
 
-    def learn(self, reading: Reading[str], *, progress: bool = False) -> None:
-        """Encode what is not known yet of the training sentences."""
-        self.rows = self.store.rows(reading, progress=progress)
+    def learn(self, reading: Reading[str], *, wanted: NDArray[np.bool_] | None = None, progress: bool = False) -> None:
+        """Encode what is not known yet of the training sentences. wanted: which of them `of` will be asked for."""
+        self.rows = self.store.rows(reading, wanted=wanted, progress=progress)
         self.vectors = self.store.vectors()
         self.store.encoder.set_aside()  # it has said all it will say; the student needs the room
 
     def of(self, records: NDArray[np.int64]) -> NDArray[np.float16]:
         """Its vectors of these sentences (sentences, dimension), of length 1."""
-        return self.vectors[self.rows[records]]
+        rows = self.rows[records]
+        assert (rows >= 0).all(), "of sentences that were not wanted"
+        return self.vectors[rows]
 
 
 def teacher_identity(teachers: Sequence[Teacher]) -> dict[str, str]:
@@ -190,13 +192,19 @@ class Teachers:
         self.members: list[Teacher] = []
 
     def prepare(
-        self, reading: Reading[str], device: torch.device, *, longest: int | None = None, progress: bool = False
+        self,
+        reading: Reading[str],
+        device: torch.device,
+        *,
+        longest: int | None = None,
+        wanted: NDArray[np.bool_] | None = None,
+        progress: bool = False,
     ) -> None:
-        """longest: see `TeacherSettings.load`."""
+        """longest: see `TeacherSettings.load`; wanted: see `Teacher.learn`."""
         self.members = []
         for settings in self.settings:
             teacher = Teacher(settings, device, longest=longest)
-            teacher.learn(reading, progress=progress)
+            teacher.learn(reading, wanted=wanted, progress=progress)
             self.members.append(teacher)
 
     def cosines(self, texts: Sequence[str], device: torch.device) -> NDArray[np.float32]:

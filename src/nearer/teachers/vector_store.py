@@ -85,8 +85,11 @@ class VectorStore:
         self.folder = root / self.fingerprint
         self._row_bytes = 2 * self.dimension
 
-    def rows(self, reading: Reading[str], *, progress: bool = False) -> Rows:
-        """The row of each sentence of a corpus, in its order; vectors that are not there yet are computed."""
+    def rows(self, reading: Reading[str], *, wanted: NDArray[np.bool_] | None = None, progress: bool = False) -> Rows:
+        """The row of each sentence of a corpus, in its order; vectors that are not there yet are computed.
+
+        wanted: only of these sentences; the others have −1 if they are not there.
+        """
         if reading.shape != SENTENCES:
             raise InputError(f"{reading.source}: is read as {reading.shape.plural}, a teacher knows sentences alone.")
         fingerprint = reading.fingerprint()
@@ -94,11 +97,12 @@ class VectorStore:
         if (found := self._known_rows(known)) is not None:
             return self._checked(found)
         with self._locked():
-            rows = self._completed(reading, progress)
+            rows = self._completed(reading, wanted, progress)
             if reading.fingerprint() != fingerprint:
                 raise changed(reading)
-            with whole_file(known) as partial:
-                partial.write_bytes(sealed_bytes(rows.tobytes()))
+            if (rows >= 0).all():
+                with whole_file(known) as partial:
+                    partial.write_bytes(sealed_bytes(rows.tobytes()))
         return self._checked(rows)
 
     def add_known(self, sentences: Iterable[str], vectors: NDArray[np.float16]) -> None:
@@ -157,20 +161,23 @@ class VectorStore:
             pieces = self._pieces()
             keys = np.memmap(self.folder / KEYS, dtype=np.uint8, mode="r")
             for name, content in ((VECTORS, np.asarray(self.vectors()).view(np.uint8).reshape(-1)), (KEYS, keys)):
-                pieces.check_rows(name, rows, np.asarray(content))
+                pieces.check_rows(name, rows[rows >= 0], np.asarray(content))
         return rows
 
-    def _completed(self, reading: Reading[str], progress: bool) -> Rows:
-        """Rows of all sentences, with the missing ones computed."""
+    def _completed(self, reading: Reading[str], wanted: NDArray[np.bool_] | None, progress: bool) -> Rows:
+        """Rows of all sentences, with those computed that are missing and wanted."""
         self._tidy()
         keys = sentence_keys(reading)
         reading.report.check_kept()
-        missing = _first_occurrences(keys, self._find(keys) < 0)
+        asked = np.ones(len(keys), dtype=bool) if wanted is None else wanted
+        if len(asked) != len(keys):
+            raise changed(reading)
+        missing = _first_occurrences(keys, asked & (self._find(keys) < 0))
         if missing.any():
             self._write_description()
             self._add(MissingSentences(reading, keys, missing), progress)
         rows = self._find(keys)
-        if (rows < 0).any():
+        if (rows[asked] < 0).any():
             raise changed(reading)
         return rows
 

@@ -111,6 +111,14 @@ class BatchPlan:
             self._epoch, self._order = epoch, self._draw(epoch)
         return self._order[number * self.batch_size : (number + 1) * self.batch_size]
 
+    def seen(self, batches: int) -> NDArray[np.bool_] | None:
+        """Which records the first so many batches have; None: all that any batch has."""
+        if batches >= self.steps_per_epoch:
+            return None
+        seen = np.zeros(len(self.lengths), dtype=bool)
+        seen[self._draw(0)[: batches * self.batch_size]] = True
+        return seen
+
     def totals(self, values: Indices) -> Indices:
         """The sum of the records' `values` in each whole batch of the first epoch, or in the only, smaller one."""
         order = self._draw(0)

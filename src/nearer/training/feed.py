@@ -5,12 +5,14 @@ Batch n is always the same, whoever asks for it and when.
 
 from __future__ import annotations
 
+import math
 import queue
 import threading
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nearer.distributed import rank, shares, world_size
 from nearer.methods.contract import Batch, Ids
@@ -76,6 +78,18 @@ class Feed:
 
     def _tokens(self, record: int, field: int) -> Ids:
         return self.store[int(record) * self.store.fields + field].astype(np.int64)
+
+
+def total_steps(feed: Feed, settings: TrainingSettings) -> int:
+    """Optimiser steps of the whole run."""
+    steps = math.ceil(feed.plan.steps_per_epoch * settings.epochs / settings.accumulation)
+    return steps if settings.max_steps is None else min(settings.max_steps, steps)
+
+
+def seen_records(store: TokenStore, settings: TrainingSettings) -> NDArray[np.bool_] | None:
+    """Which records the run's steps will see, if they are drawn at random; None: all."""
+    feed = Feed(store, settings)
+    return feed.plan.seen(total_steps(feed, settings) * settings.accumulation)
 
 
 Item = TypeVar("Item")

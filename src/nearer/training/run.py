@@ -29,6 +29,7 @@ from nearer.terminal import say
 from nearer.text.in_memory import Source
 from nearer.text.token_store import TokenStore
 from nearer.training.corpus import check_length, corpus_file, corpus_reading, open_corpus, read_options, training_length
+from nearer.training.feed import seen_records
 from nearer.training.loop import fit
 from nearer.training.memory import check_memory
 from nearer.training.numerics import changed_libraries, choose_numerics, onednn_failed, pinned
@@ -251,6 +252,7 @@ def _carry_out(
     remarks += cut
     if config.tokens not in (None, store.folder.name):
         raise InputError(f"{config.corpus}: is not the text that {folder} was started with; nothing was done.")
+    method.seen = seen_records(store, settings)
     remarks += method.prepare(encoder, reading, max_length=longest, progress=shown)
     for name, digest in config.learns_from.items():
         if method.identity().get(name) != digest:

@@ -20,7 +20,7 @@ from nearer.methods.contract import Method
 from nearer.runs.checkpoints import load_checkpoint
 from nearer.text.token_store import TokenStore
 from nearer.training.compute import Computation
-from nearer.training.feed import Feed, Prefetcher
+from nearer.training.feed import Feed, Prefetcher, total_steps
 from nearer.training.prepared import Layout, Layouts, Prepared, prepare
 from nearer.training.settings import TrainingSettings
 from nearer.training.step import PlainStep, Readings, Step, learning_rate, make_optimiser
@@ -41,7 +41,7 @@ class Trainer:
         self.device = encoder.device
         self.method = method
         self.feed = Feed(store, settings, views=method.facts.views, topics=method.topics())
-        self.steps = _total_steps(self.feed, settings)
+        self.steps = total_steps(self.feed, settings)
         self.model = nn.ModuleDict({"encoder": encoder, "method": method.modules()})
         self.parameters = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
         self.optimiser = make_optimiser(self.parameters, settings, self.device)
@@ -154,9 +154,3 @@ class Trainer:
         inputs = self.method.inputs(self.feed.batch(number))
         counts, pinned = self.feed.counts(number), self.device.type == "cuda"
         return prepare(inputs, self.layouts, counts, own=rank(), piece=self.settings.piece, pinned=pinned)
-
-
-def _total_steps(feed: Feed, settings: TrainingSettings) -> int:
-    """Optimiser steps of the whole run."""
-    steps = math.ceil(feed.plan.steps_per_epoch * settings.epochs / settings.accumulation)
-    return steps if settings.max_steps is None else min(settings.max_steps, steps)
