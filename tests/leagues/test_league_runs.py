@@ -21,6 +21,7 @@ from nearer.methods import METHODS, SimCSE
 from nearer.runs.folder import read_run
 from nearer.storage.sealed import read_sealed_json
 from nearer.training.trainer import Trainer
+from patience import HANG
 
 OWN = '''
 """A method from outside: SimCSE under another name, which fails where it is told to."""
@@ -360,11 +361,13 @@ def test_a_slow_trial_holds_no_other_method(ground: Ground, monkeypatch: pytest.
     simcse = ground.values["methods"]["simcse"]
     awaited = ground.out / "tiny/simcse/temperature=0.05/seed-1/config.yaml"
     waits = f"""
-            import pathlib, time
-            until = time.monotonic() + 300
-            while not pathlib.Path({str(awaited)!r}).exists() and time.monotonic() < until:
-                time.sleep(0.1)
-            assert pathlib.Path({str(awaited)!r}).exists(), "nothing else was run"
+            import pathlib, threading
+            for _ in range(100 * {HANG}):
+                if pathlib.Path({str(awaited)!r}).exists():
+                    break
+                threading.Event().wait(0.01)
+            else:
+                raise IndexError("nothing else was run")
 """
     slow = OWN.replace('            raise IndexError("the method\'s own mistake")\n', waits)
     (ground.folder / "waiting_method_of_a_test.py").write_text(slow)

@@ -114,7 +114,7 @@ def test_views_that_are_equal_pass_the_encoder_once(
     once = train(recipe, corpus, out=tmp_path / "once", settings=settings)
     assert {tuple(of_one) for of_one in passes} == {("first",)}
     passes.clear()
-    monkeypatch.setattr("nearer.methods.prompt_views.views_differ", lambda encoder: True)
+    monkeypatch.setattr("nearer.methods.sentence_views.views_differ", lambda encoder: True)
     twice = train(recipe, corpus, out=tmp_path / "twice", settings=settings)
     assert {tuple(of_one) for of_one in passes} == {("first", "second")}
     losses = [[line["loss"] for line in metrics(run.folder) if "loss" in line] for run in (once, twice)]
