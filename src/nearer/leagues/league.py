@@ -254,7 +254,7 @@ def _play(
 
 @dataclass
 class _Task:
-    """number: of the trial, or of the seed."""
+    """A job, and whose it is. number: of the trial, or of the seed."""
 
     job: Job
     standing: Progress
@@ -276,7 +276,7 @@ class _Schedule:
         self.jobs: deque[Job] = deque()
         self.tasks: dict[int, _Task] = {}  # by the job's id
         self.ended = 0
-        self.expected = 0  # jobs of methods whose trials have not ended
+        self.expected = 0  # runs to come, of methods whose trials have not ended
         for standing in standings:
             for number, run in enumerate(standing.trials):
                 if _is_left(run):

@@ -160,14 +160,13 @@ class Method(ABC):
 
     facts: everything that is known of the method, for recipes, reports, model cards and documents.
     Settings: what a recipe can set beside the loop's settings. draws_rows: passes have rows that are not the records'
-    own, such as passages that a step draws.
+    own, such as passages that a step draws. seen: which records the run's steps will see; None: all. The loop sets it
+    before `prepare`, for batches that are drawn at random: a method that has topics cannot go by it.
     """
 
     facts: ClassVar[MethodFacts]
     Settings: ClassVar[type[BaseModel]]
     draws_rows: ClassVar[bool] = False
-    # which records the steps of the run will see, where a run ends before it has seen all; known before `prepare`.
-    # Not for methods that have topics
     seen: NDArray[np.bool_] | None = None
     settings: Any
 

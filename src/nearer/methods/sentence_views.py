@@ -29,7 +29,9 @@ class SentenceViewSettings(EmbeddingViewSettings):
     @model_validator(mode="after")
     def _one_kind_of_views(self) -> Self:
         if self.second_template is not None and self.changes_embeddings:
-            raise ValueError("second_template: first_view and second_view are for views in one template")
+            raise ValueError(
+                "second_template: first_view and second_view are for views in one template; set one or the other"
+            )
         return self
 
     @property

@@ -168,7 +168,7 @@ class Teacher:
     def of(self, records: NDArray[np.int64]) -> NDArray[np.float16]:
         """Its vectors of these sentences (sentences, dimension), of length 1."""
         rows = self.rows[records]
-        assert (rows >= 0).all(), "of sentences that were not wanted"
+        assert (rows >= 0).all(), "asked for sentences that were not wanted when it learnt"
         return self.vectors[rows]
 
 
